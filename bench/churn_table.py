@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replays an openb trace with departures under several policies and loads, and prints how long pods wait.
 
-churn_table.py BIN_DIR [--data DIR] [--seeds 42,43] [--loads 0.9,1.0,1.1] [--policies fragmentation,...] [--keep-after S]
+churn_table.py BIN_DIR [--data DIR] [--seeds 42,43] [--loads 0.9,1.0,1.1] [--policies fragmentation,...] [--reserve-after S]
 
 DIR: as openb_table.py's. A policy may carry options: fragmentation+moves, fragmentation+preempt+moves. Waits are
 minutes, mean / 99th percentile (% starved). Standard library only.
@@ -52,12 +52,12 @@ def main():
     parser.add_argument("--seeds", default="42,43,44,45,46")
     parser.add_argument("--loads", default="0.9,1.0,1.1")
     parser.add_argument("--policies", default=",".join(POLICIES))
-    parser.add_argument("--keep-after", help="seconds, or never; else as the program has it")
+    parser.add_argument("--reserve-after", help="seconds, or never; else as the program has it")
     args = parser.parse_args()
     if not os.path.exists(os.path.join(args.data, "nodes.csv")):
         print(f"openb: no traces in {args.data} (nodes.csv, pods_*.csv, orders/): skipped. Name their folder in EGPU_OPENB.")
         return
-    options = ["--keep-after", args.keep_after] if args.keep_after else []
+    options = ["--reserve-after", args.reserve_after] if args.reserve_after else []
     print(f"Waits in minutes, mean/p99 (% starved), by size; allocated % of the cards over all, and in the first and the last hour; "
           f"work lost, % of the cards' time, by pods begun anew; "
           f"means of orders {args.seeds}\n")

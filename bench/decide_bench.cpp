@@ -86,7 +86,7 @@ class Workload {
 
   /// Releases claims until the next request keeps the cluster at the fill level. Releases at least one if the last
   /// request did not fit, so that fragments do not block a small cluster.
-  void makeRoomFor(const Request& next) {
+  void freeCapacityFor(const Request& next) {
     for (bool again = failed_; (again || used_ + next.perCard.core > target_) && !claims_.empty(); again = false) {
       random_ = random_ * 6364136223846793005u + 1442695040888963407u;
       const std::size_t at = static_cast<std::size_t>((random_ >> 33) % claims_.size());
@@ -188,7 +188,7 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
   // Warms up the copy: it is cold and was filled under binpack, and the policy under test must shape the state.
   for (int i = 0; i < 20'000; ++i) {
     const Request request = w.nextRequest(nodePolicy, cardPolicy);
-    w.makeRoomFor(request);
+    w.freeCapacityFor(request);
     w.place(request);
   }
   std::vector<uint32_t> decided, committed, released;
@@ -198,7 +198,7 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
   for (auto _ : state) {
     const Request request = w.nextRequest(nodePolicy, cardPolicy);
     const auto t0 = Clock::now();
-    w.makeRoomFor(request);
+    w.freeCapacityFor(request);
     const auto t1 = Clock::now();
     const std::string device = w.nextDevice();
     const auto t2 = Clock::now();

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 import apiserver  # noqa: E402  (not a package)
 import installation  # noqa: E402
 import nodes  # noqa: E402
-from client import CLASSES, GPUS, GROUP, Refused, carriers, claims, pods, until  # noqa: E402
+from client import CLASSES, GPUS, GROUP, Refused, resource_claims, claims, pods, until  # noqa: E402
 from parts import WHOLE  # noqa: E402
 from pods_test import SHARE, gpu_class  # noqa: E402
 from processes import used  # noqa: E402
@@ -55,7 +55,7 @@ def runs(client, replicas, annotations):
 
 def away(client):
     client.delete(f"{DEPLOYMENTS}/{NAME}?propagationPolicy=Background")
-    until("all is gone", lambda: not client.items(pods()) and not client.items(claims()) and not client.items(carriers())
+    until("all is gone", lambda: not client.items(pods()) and not client.items(claims()) and not client.items(resource_claims())
           and all("card" in each["spec"] for each in client.items(GPUS)))
 
 
@@ -63,23 +63,23 @@ def sample(client):
     """Returns the objects that claims add to one running pod: claim, device, ResourceClaim."""
     claim = client.items(claims())[0]
     name = claim["metadata"]["name"]
-    return claim, client.get(f"{GPUS}/{claim['status']['elasticGPUName']}"), client.get(f"{carriers()}/{name}")
+    return claim, client.get(f"{GPUS}/{claim['status']['elasticGPUName']}"), client.get(f"{resource_claims()}/{name}")
 
 
 def made(stored, **metadata):
     """Returns a copy to be created without owners, which do not exist for it, and its status separately."""
     copy = json.loads(json.dumps(stored))
-    kept = {key: copy["metadata"][key] for key in ("labels", "annotations") if key in copy["metadata"]}
-    copy["metadata"] = {**kept, **metadata}
+    copied = {key: copy["metadata"][key] for key in ("labels", "annotations") if key in copy["metadata"]}
+    copy["metadata"] = {**copied, **metadata}
     return copy, copy.pop("status")
 
 
 def write_raw(client, stored, number):
     """Sends the writes that a claim adds to a pod, in their order."""
-    claim, device, carrier = stored
+    claim, device, resource_claim = stored
     name, uid = f"raw-{number}", str(uuid.uuid4())
-    body, status = made(carrier, name=name)
-    client.create(carriers(), body)
+    body, status = made(resource_claim, name=name)
+    client.create(resource_claims(), body)
     client.create(pods() + "?dryRun=All", POD)  # replaces the update of the pod's status, which names its ResourceClaim
     body, claim_status = made(claim, name=name)
     body["spec"].pop("elasticGPUName", None)
@@ -94,10 +94,10 @@ def write_raw(client, stored, number):
     client.patch(f"{GPUS}/egpu-{uid}/status", {"status": device_status})
     client.patch(f"{claims()}/{name}", {"metadata": {"finalizers": claim["metadata"]["finalizers"]}, "spec": {"elasticGPUName": f"egpu-{uid}"}})
     client.patch(f"{claims()}/{name}/status", {"status": {**claim_status, "elasticGPUName": f"egpu-{uid}"}})
-    client.patch(f"{carriers()}/{name}", {"metadata": {"finalizers": carrier["metadata"]["finalizers"]}})
+    client.patch(f"{resource_claims()}/{name}", {"metadata": {"finalizers": resource_claim["metadata"]["finalizers"]}})
     reserved = status.pop("reservedFor", [])
-    client.patch(f"{carriers()}/{name}/status", {"status": status})
-    client.patch(f"{carriers()}/{name}/status", {"status": {"reservedFor": reserved}})
+    client.patch(f"{resource_claims()}/{name}/status", {"status": status})
+    client.patch(f"{resource_claims()}/{name}/status", {"status": {"reservedFor": reserved}})
     client.create(pods() + "?dryRun=All", POD)  # replaces the removal of the pod's scheduling gate
 
 
@@ -129,9 +129,9 @@ def raw(cluster, client, stored, replicas):
 
 
 def clear_raw(client):
-    for path, keep in ((claims(), lambda _: False), (carriers(), lambda _: False), (GPUS, lambda each: "card" in each["spec"])):
+    for path, is_retained in ((claims(), lambda _: False), (resource_claims(), lambda _: False), (GPUS, lambda each: "card" in each["spec"])):
         for each in client.items(path):
-            if keep(each):
+            if is_retained(each):
                 client.patch(f"{path}/{each['metadata']['name']}", {"spec": {"allocations": None}})
                 continue
             client.patch(f"{path}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})

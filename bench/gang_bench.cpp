@@ -128,31 +128,32 @@ void preemptRow(const Cluster& cluster, const char* what, const std::vector<Gang
 }
 
 /// Every holder got its card in a different second.
-void keepRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
-             const std::vector<TopologyGroup>* within = nullptr) {
+void reservationRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
+                    const std::vector<TopologyGroup>* within = nullptr) {
   const auto from = Clock::now();
-  const auto kept = planReservations(
+  const auto reserved = planReservations(
       cluster, members, within, {}, 1'000'000,
       [](std::string_view device) { return static_cast<int64_t>(std::hash<std::string_view>()(device) % 1'000'000); },
       {}, kNodes / 2);
   const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();
-  std::printf("%-58s %zu nodes   %8.1f ms\n", what, kept.size(), millis);
+  std::printf("%-58s %zu nodes   %8.1f ms\n", what, reserved.size(), millis);
 }
 
-void keepRows(const GangScene& scene) {
+void reservationRows(const GangScene& scene) {
   const auto cluster = taken(kNodes);
   GangMember eight, share;
   eight.request.cards = 8;
   eight.request.wholeCards = true;
   share.request.perCard = {250, 20 * kGi};
-  keepRow(cluster, "nodes kept for 64 x 8 whole cards", std::vector<GangMember>(64, eight));
-  keepRow(cluster, "nodes kept for 256 x 8 whole cards", std::vector<GangMember>(kMembers, eight));
-  keepRow(cluster, "nodes kept for 64 x 8 whole cards in one rack", std::vector<GangMember>(64, eight), &scene.racks);
-  keepRow(cluster, "nodes kept for 256 shares", std::vector<GangMember>(kMembers, share));
+  reservationRow(cluster, "nodes kept for 64 x 8 whole cards", std::vector<GangMember>(64, eight));
+  reservationRow(cluster, "nodes kept for 256 x 8 whole cards", std::vector<GangMember>(kMembers, eight));
+  reservationRow(cluster, "nodes kept for 64 x 8 whole cards in one rack", std::vector<GangMember>(64, eight),
+                 &scene.racks);
+  reservationRow(cluster, "nodes kept for 256 shares", std::vector<GangMember>(kMembers, share));
 }
 
 /// Measures one search for a reservation, for a claim and for a pod's claims, and a copy of the cluster.
-void keepOneRows(int nodes) {
+void oneReservationRows(int nodes) {
   const auto cluster = taken(nodes);
   std::map<std::string, int64_t, std::less<>> since;
   for (int i = 0; i < nodes; ++i)
@@ -162,9 +163,9 @@ void keepOneRows(int nodes) {
   std::printf("%d nodes:\n", nodes);
   const auto row = [](const char* what, const auto& act) {
     const auto from = Clock::now();
-    const std::size_t kept = act();
+    const std::size_t reserved = act();
     const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();
-    std::printf("%-58s %zu nodes   %8.1f ms\n", what, kept, millis);
+    std::printf("%-58s %zu nodes   %8.1f ms\n", what, reserved, millis);
   };
   GangMember eight, five, four;
   for (auto* each : {&eight, &five, &four}) each->request.wholeCards = true;
@@ -251,9 +252,9 @@ int run() {
       if (i % kPerRack * (kCards - 1) + c - 1 >= 2 * (static_cast<int>(kMembers) - 1))
         scene.cluster.take("gpu-" + std::to_string(i) + "-" + std::to_string(c), "new", {300, 8 * kGi});
   row(scene, "256 x 2 whole cards in one rack: 255 at most fit in each", all(two), true);
-  keepRows(scene);
-  keepOneRows(kNodes);
-  keepOneRows(10 * kNodes);
+  reservationRows(scene);
+  oneReservationRows(kNodes);
+  oneReservationRows(10 * kNodes);
   preemptRows();
   return 0;
 }

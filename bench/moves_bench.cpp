@@ -174,9 +174,9 @@ int run() {
   for (const int64_t cards : {4, 8})
     row(scenes, ("let " + std::to_string(cards) + " whole cards in").c_str(),
         [&](const Scene& scene) { return movesToLetIn(scene.cluster, whole(cards), {}, scene.movers); });
-  for (const int64_t most : {10, 100, 1000})
-    row(scenes, ("free whole cards, " + std::to_string(most) + " moves at most").c_str(),
-        [&](const Scene& scene) { return movesToFreeCards(scene.cluster, scene.movers, most, kMaxMoveDecisions); });
+  for (const int64_t max : {10, 100, 1000})
+    row(scenes, ("free whole cards, " + std::to_string(max) + " moves at most").c_str(),
+        [&](const Scene& scene) { return movesToFreeCards(scene.cluster, scene.movers, max, kMaxMoveDecisions); });
   return 0;
 }
 

@@ -191,7 +191,7 @@ class NodeSide {
     for (int i = 0; i < claims; ++i) {
       const std::string name = "c" + std::to_string(i);
       world.schedule(name);
-      refs.push_back({"default", name, world.carrier(name)->metadata.uid});
+      refs.push_back({"default", name, world.resourceClaim(name)->metadata.uid});
     }
     world.registry.forgetListeners();
     for (const char* name : {support::World::kPlugin, kWhole}) {

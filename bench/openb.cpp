@@ -2,7 +2,7 @@
 // line of JSON.
 //
 //   openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]
-//   openb … --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]
+//   openb … --departures --load LOAD [--reserve-after SECONDS|never] [--preempt] [--moves]
 //
 // openb/trace.h describes the files. NAME: a node policy, a preset, NODE/CARD, fgd or bestfit. --classes sets what the
 // fragmentation policy knows of the demand: `learned` from the pods as they arrive, or, for comparison with published
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]\n"
-    "       openb ... --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]\n";
+    "       openb ... --departures --load LOAD [--reserve-after SECONDS|never] [--preempt] [--moves]\n";
 
 /// Describes an invalid argument.
 struct BadArgument {
@@ -44,7 +44,7 @@ struct Arguments {
 
 Arguments readArguments(int argc, char** argv) {
   const std::set<std::string> known = {"--nodes",   "--pods", "--order",     "--policy",
-                                       "--classes", "--load", "--keep-after"};
+                                       "--classes", "--load", "--reserve-after"};
   Arguments all;
   for (int i = 1; i < argc; ++i) {
     std::string name = argv[i], value;
@@ -73,20 +73,20 @@ Arguments readArguments(int argc, char** argv) {
   for (const char* name : {"--nodes", "--pods", "--order", "--policy"})
     if (!all.has(name)) throw BadArgument{std::string(name) + ": is missing"};
   if (all.departures && !all.has("--load")) throw BadArgument{"--load: is missing"};
-  if (!all.departures && (all.has("--load") || all.has("--keep-after")))
-    throw BadArgument{"--load and --keep-after: only with --departures"};
+  if (!all.departures && (all.has("--load") || all.has("--reserve-after")))
+    throw BadArgument{"--load and --reserve-after: only with --departures"};
   if (!all.departures && (all.preempt || all.moves)) throw BadArgument{"--preempt and --moves: only with --departures"};
   if (all.departures && all.curve) throw BadArgument{"--curve: not with --departures"};
   return all;
 }
 
-double numberOf(const Arguments& all, const std::string& name, double most) {
+double numberOf(const Arguments& all, const std::string& name, double max) {
   const std::string& text = all.of(name);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > most) {
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > max) {
     char why[64];
-    std::snprintf(why, sizeof why, "\" is no number above 0 and up to %g", most);
+    std::snprintf(why, sizeof why, "\" is no number above 0 and up to %g", max);
     throw BadArgument{name + ": \"" + text + why};
   }
   return value;
@@ -97,8 +97,9 @@ ChurnOptions churnOptions(const Arguments& all) {
   options.load = numberOf(all, "--load", 2);
   options.preempts = all.preempt;
   options.moves = all.moves;
-  if (!all.has("--keep-after")) return options;
-  options.keepAfter = all.of("--keep-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--keep-after", 1e9));
+  if (!all.has("--reserve-after")) return options;
+  options.reserveAfter =
+      all.of("--reserve-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--reserve-after", 1e9));
   return options;
 }
 

@@ -64,16 +64,16 @@ int bind(BindingSite& site, int claims, bool raw) {
 
 /// Alternates in groups of claims: bound by a controller, then by raw writes while no controller runs.
 int latency(BindingSite& site, int claims) {
-  constexpr int kTurns = 5;
+  constexpr int kRounds = 5;
   site.publish(0);
   std::vector<double> bound, raw;
   int number = 0;
-  for (int turn = 0; turn < kTurns; ++turn) {
+  for (int round = 0; round < kRounds; ++round) {
     {
       reconcile::Controller controller(site.client, site.plugins, site.clock, site.events, site.metrics, {});
       controller.start();
       (void)controller.waitUntilReady();
-      for (int i = 0; i < claims / kTurns; ++i) {
+      for (int i = 0; i < claims / kRounds; ++i) {
         const auto start = std::chrono::steady_clock::now();
         const auto key = core::keyOf(site.makeClaim(number++, "share").metadata);
         for (auto seen = controller.stores().claims.get(key); !seen || seen->status.phase != "Bound";
@@ -84,7 +84,7 @@ int latency(BindingSite& site, int claims) {
       controller.stop();
     }
     bench::Decisions decisions(site);
-    for (int i = 0; i < claims / kTurns; ++i) {
+    for (int i = 0; i < claims / kRounds; ++i) {
       const auto start = std::chrono::steady_clock::now();
       bench::rawBind(site.client, decisions.next(site.makeClaim(number++, "share")));
       raw.push_back(bench::secondsSince(start) * 1e3);

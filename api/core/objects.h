@@ -1,4 +1,4 @@
-// Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, volumes, DeviceTaintRule, PodGroup, Event, Lease. The
+// Kubernetes' own kinds: Namespace, Node, Pod, volumes, DeviceTaintRule, PodGroup, Event, Lease. The
 // structs contain only the fields that this project reads or writes. Other fields survive, because writes are patches
 // and never whole objects. Standard library only.
 #pragma once
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/core/meta.h"
+#include "api/core/resource_claims.h"
 
 namespace egpu::core {
 
@@ -136,53 +137,6 @@ struct Pod {
   }
 };
 
-/// The part of status.allocation that this project writes: one result, pinned to one node by metadata.name.
-struct ResourceClaimAllocation {
-  std::string request, driver, pool, device;
-  std::string nodeName;             ///< from nodeSelector matchFields metadata.name
-  std::string allocationTimestamp;  ///< Kubernetes 1.36 rejects reservations without it
-  bool operator==(const ResourceClaimAllocation&) const = default;
-};
-struct ResourceClaimConsumer {
-  std::string resource, name, uid;
-  bool operator==(const ResourceClaimConsumer&) const = default;
-};
-/// Configuration of devices for their driver, as written in the ResourceClaim.
-struct DeviceConfig {
-  std::vector<std::string> requests;  ///< names of the requests that it applies to; none = all
-  std::string driver;                 ///< opaque.driver
-  std::string parameters;             ///< opaque.parameters, as JSON
-  bool operator==(const DeviceConfig&) const = default;
-};
-/// Further fields of the first request of a ResourceClaim.
-struct DeviceRequest {
-  StringMap capacity;          ///< capacity.requests: name → quantity text
-  std::string allocationMode;  ///< ExactCount | All
-  int64_t count = 0;           ///< 0 = not set, which means 1
-  bool adminAccess = false;
-  std::string selectors, alternatives;  ///< selectors and firstAvailable, as JSON; empty = not set
-  int64_t others = 0;                   ///< number of further requests
-  bool operator==(const DeviceRequest&) const = default;
-};
-struct ResourceClaim {
-  ObjectMeta metadata;
-  std::string deviceClassName;  ///< class of the first request
-  std::string requestName;      ///< name of the first request
-  DeviceRequest request;        ///< the first request
-  std::vector<DeviceConfig> config;
-  std::optional<ResourceClaimAllocation> allocation;
-  std::vector<ResourceClaimConsumer> reservedFor;
-  bool operator==(const ResourceClaim&) const = default;
-};
-
-/// Kubernetes creates a ResourceClaim from the template for each pod that references it.
-struct ResourceClaimTemplate {
-  ObjectMeta metadata;
-  StringMap labels, annotations;  ///< spec.metadata of the ResourceClaims
-  ResourceClaim claim;            ///< spec.spec; only the fields of a spec
-  bool operator==(const ResourceClaimTemplate&) const = default;
-};
-
 struct PersistentVolumeClaim {
   ObjectMeta metadata;
   std::string volumeName;  ///< empty = not bound
@@ -190,11 +144,6 @@ struct PersistentVolumeClaim {
 struct PersistentVolume {
   ObjectMeta metadata;
   std::optional<NodeSelector> nodeAffinity;  ///< spec.nodeAffinity.required
-};
-
-struct DeviceClass {
-  ObjectMeta metadata;
-  std::string celSelector;  ///< first selector's expression
 };
 
 /// Taints devices, as node taints do for nodes.
@@ -257,16 +206,9 @@ inline constexpr Kind kindOf<Event>{"", "v1", "Event", "events", true};
 template <>
 inline constexpr Kind kindOf<Lease>{"coordination.k8s.io", "v1", "Lease", "leases", true};
 template <>
-inline constexpr Kind kindOf<ResourceClaim>{"resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true};
-template <>
-inline constexpr Kind kindOf<ResourceClaimTemplate>{"resource.k8s.io", "v1", "ResourceClaimTemplate",
-                                                    "resourceclaimtemplates", true};
-template <>
 inline constexpr Kind kindOf<PersistentVolumeClaim>{"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true};
 template <>
 inline constexpr Kind kindOf<PersistentVolume>{"", "v1", "PersistentVolume", "persistentvolumes", false};
-template <>
-inline constexpr Kind kindOf<DeviceClass>{"resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false};
 template <>
 inline constexpr Kind kindOf<DeviceTaintRule>{"resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false};
 template <>

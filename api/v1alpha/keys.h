@@ -54,7 +54,7 @@ inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";  //
 inline constexpr std::string_view kDeviceFinalizer =
     "elasticgpu.io/device";  ///< device: until deprovisioned and removed from the ledgers
 inline constexpr std::string_view kClaimFinalizer = "elasticgpu.io/claim";  ///< claim: until its device is released
-inline constexpr std::string_view kCarrierFinalizer =
+inline constexpr std::string_view kResourceClaimFinalizer =
     "elasticgpu.io/resource-claim";  ///< ResourceClaim: until no pod has it reserved
 
 // The ResourceClaim that represents a claim to the scheduler and the kubelet.
@@ -62,7 +62,7 @@ inline constexpr std::string_view kCarrierFinalizer =
 inline constexpr std::string_view kAmountsEntry = "egpu";
 inline constexpr std::string_view kDriver = "elasticgpu.io";       ///< DRA driver name
 inline constexpr std::string_view kDeviceClass = "elasticgpu.io";  ///< DeviceClass whose selector is CEL false
-inline constexpr std::string_view kCarrierRequest = "gpu";         ///< name of the only request of such a ResourceClaim
+inline constexpr std::string_view kResourceClaimRequest = "gpu";   ///< name of the only request of such a ResourceClaim
 inline constexpr std::string_view kSchedulingGate = "elasticgpu.io/claims";
 
 // Names.

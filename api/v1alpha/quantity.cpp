@@ -133,8 +133,8 @@ bool isWrittenWhole(const Spelling& spelling, const Scale& scale) {
   const auto& [negative, point, whole, fraction, suffix] = spelling;
   const std::size_t significant = whole.size() - std::min(whole.find_first_not_of('0'), whole.size());
   const auto length = static_cast<int64_t>(std::max<std::size_t>(significant, 1) + fraction.size());
-  const int64_t room = scale.binary == 0 ? 18 - length : fraction.empty() ? 14 - length - scale.binary * 3 / 10 : -1;
-  return room >= 0 && scale.decimal >= static_cast<int64_t>(fraction.size());
+  const int64_t digits = scale.binary == 0 ? 18 - length : fraction.empty() ? 14 - length - scale.binary * 3 / 10 : -1;
+  return digits >= 0 && scale.decimal >= static_cast<int64_t>(fraction.size());
 }
 
 /// Doubles a decimal number digit by digit, because it can exceed every machine word.

@@ -28,7 +28,7 @@ struct Quantity {
   std::optional<int64_t> asMilli() const;
   /// Returns ⌈value⌉, saturated to int64.
   int64_t ceil() const;
-  bool exceeds(int64_t most) const { return nano > most * kNano; }
+  bool exceeds(int64_t max) const { return nano > max * kNano; }
   bool negative() const { return nano < 0; }
 };
 

@@ -42,11 +42,11 @@ inline bool isResizing(const ElasticGPU& device) { return targetNumber(device) !
 
 /// Minimum of the ledger entry for card `place` of spec.cards: the maximum of the target and the amounts in force.
 inline DeviceCard cardCharged(const ElasticGPU& device, std::size_t place) {
-  DeviceCard most = cardsWanted(device)[place];
+  DeviceCard max = cardsWanted(device)[place];
   const auto& now = cardsInForce(device)[place];
-  most.chargedCore = std::max(most.chargedCore, now.chargedCore);
-  most.chargedMemory = std::max(most.chargedMemory, now.chargedMemory);
-  return most;
+  max.chargedCore = std::max(max.chargedCore, now.chargedCore);
+  max.chargedMemory = std::max(max.chargedMemory, now.chargedMemory);
+  return max;
 }
 
 /// True if the device's class allows its claims to change their requests.

@@ -69,9 +69,9 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
     }
     const auto amount = rules::quantityOf(text);
     if (!amount || amount->nano <= 0) {
-      std::string says = "must be a quantity greater than zero, such as 10, 4Gi or 1e3", why;
-      if (!parseQuantity(text, &why) && why.find(" is no suffix: ") != std::string::npos) says += "; " + why;
-      errors.push_back({requestField(key), std::move(says)});
+      std::string message = "must be a quantity greater than zero, such as 10, 4Gi or 1e3", why;
+      if (!parseQuantity(text, &why) && why.find(" is no suffix: ") != std::string::npos) message += "; " + why;
+      errors.push_back({requestField(key), std::move(message)});
       continue;
     }
     checkAmount(requestField(key), parts.resource, *amount, text, errors);

@@ -26,17 +26,18 @@ bool nothingGrew(const Ledger& before, const Ledger& after, int64_t LedgerEntry:
 
 /// Checks one resource of the ledger. A write in which no entry grows is accepted even if the card's capacity was
 /// reduced below its charges.
-void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t LedgerEntry::*amount, int64_t room,
+void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t LedgerEntry::*amount, int64_t capacity,
                  std::string_view unit, std::string_view field, FieldErrors& errors) {
   __int128 charged = 0;
   for (const auto& [uid, entry] : after.spec.allocations) charged += entry.*amount;
-  if (charged <= room) return;
+  if (charged <= capacity) return;
   if (before && !before->spec.allocations.empty() &&
       nothingGrew(before->spec.allocations, after.spec.allocations, amount))
     return;
   errors.push_back({"spec.allocations", "the ledger over-commits the card: " + decimal(charged) + " " +
                                             std::string(unit) + " charged, " + std::string(field) + " is " +
-                                            std::to_string(room) + ", " + decimal(charged - room) + " too many"});
+                                            std::to_string(capacity) + ", " + decimal(charged - capacity) +
+                                            " too many"});
 }
 
 bool sameTextButForCase(std::string_view lower, std::string_view text) {

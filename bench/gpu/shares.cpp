@@ -47,11 +47,11 @@ class Program {
     }
   }
 
-  /// Runs the first kernel for up to `most`. Returns the time that it ran.
-  int64_t run(int64_t now, int64_t most) {
+  /// Runs the first kernel for up to `max`. Returns the time that it ran.
+  int64_t run(int64_t now, int64_t max) {
     Kernel& kernel = queue.front();
     if (kernel.started < 0) kernel.started = std::max(now, lastEnd_);
-    const int64_t step = std::min(kernel.left, most);
+    const int64_t step = std::min(kernel.left, max);
     kernel.left -= step;
     busy += step;
     if (kernel.left == 0) finish(now + step);
@@ -92,12 +92,12 @@ class Program {
 };
 
 /// Gives the card to the program whose turn it is, for a slice. Returns the time after it.
-int64_t runCard(Program* programs, int* turn, int64_t now) {
+int64_t runCard(Program* programs, int* current, int64_t now) {
   const bool first = !programs[0].queue.empty(), second = !programs[1].queue.empty();
   if (!first && !second) return now + 20000;
   const bool alone = first != second;
-  *turn = alone ? (first ? 0 : 1) : 1 - *turn;
-  Program& program = programs[*turn];
+  *current = alone ? (first ? 0 : 1) : 1 - *current;
+  Program& program = programs[*current];
   const int64_t end = now + (alone ? kSlice / 4 : kSlice);
   while (!program.queue.empty() && now < end) now += program.run(now, end - now);
   return now;
@@ -110,13 +110,13 @@ Shares simulateShares(const SharesSetting& setting) {
   std::mt19937 random(1);
   std::normal_distribution<double> error(1.0, setting.noise);
   int64_t atWarmUp[2] = {}, atPeriod[2] = {}, nextPeriod = setting.period;
-  int turn = 0;
+  int current = 0;
   bool warm = false;
   for (int64_t now = 0; now < kEnd;) {
     for (int i = 0; !warm && now >= kWarmUp && i < 2; ++i) atWarmUp[i] = programs[i].busy;
     warm = now >= kWarmUp;
     for (auto& program : programs) program.launch(now);
-    now = runCard(programs, &turn, now);
+    now = runCard(programs, &current, now);
     if (now < nextPeriod) continue;
     nextPeriod += setting.period;
     for (int i = 0; i < 2; ++i) {

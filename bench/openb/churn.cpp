@@ -146,15 +146,15 @@ class Churning {
   void advance(int64_t until) {
     while (true) {
       const int64_t departure = departures_.empty() ? end_ + 1 : departures_.top().at;
-      const int64_t next = std::min(departure, nextLook_);
+      const int64_t next = std::min(departure, nextSearch_);
       if (next > until) break;
       pass(next);
       if (departure == next) {
         leave(departures_.top().id);
       } else {
-        nextLook_ += kSearchInterval;
+        nextSearch_ += kSearchInterval;
         evictVictims();
-        keep();
+        reserve();
       }
     }
     pass(until);
@@ -329,19 +329,19 @@ class Churning {
     }
   }
 
-  void keep() {
-    if (options_.keepAfter < 0 || heads_.empty()) return;
+  void reserve() {
+    if (options_.reserveAfter < 0 || heads_.empty()) return;
     std::vector<uint64_t> ids;
     for (const std::deque<uint64_t>& alike : waiting_)
       for (const uint64_t id : alike)
-        if (now_ - jobs_[id].at >= options_.keepAfter) ids.push_back(id);
+        if (now_ - jobs_[id].at >= options_.reserveAfter) ids.push_back(id);
     std::sort(ids.begin(), ids.end(), [this](uint64_t a, uint64_t b) { return orderOf(a) < orderOf(b); });
     std::vector<scheduler::PendingRequest> waiting;
     for (const uint64_t id : ids)
       waiting.push_back(
           {Scheduled::deviceOf(id), priorityOf(id), jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});
     scheduler::ReservationLimits limits;
-    limits.after = options_.keepAfter;
+    limits.after = options_.reserveAfter;
     reserved_ = scheduler::reserveNodes(
         ledger_.cluster(), waiting, now_,
         [this](std::string_view device) { return jobs_[Scheduled::idOf(device)].began; }, reserved_, limits);
@@ -380,12 +380,12 @@ class Churning {
   Placer& placer_;
   const ChurnOptions options_;
   const int64_t end_;
-  double capacity_ = 0;                 // milli-cards
-  double used_ = 0;                     // milli-cards
-  int64_t now_ = 0;                     // seconds
-  int64_t nextLook_ = kSearchInterval;  // next search for reservations
-  std::vector<std::size_t> kindOf_;     // by pod; pods of one kind have equal requests
-  std::vector<Job> jobs_;               // by id
+  double capacity_ = 0;                   // milli-cards
+  double used_ = 0;                       // milli-cards
+  int64_t now_ = 0;                       // seconds
+  int64_t nextSearch_ = kSearchInterval;  // next search for reservations
+  std::vector<std::size_t> kindOf_;       // by pod; pods of one kind have equal requests
+  std::vector<Job> jobs_;                 // by id
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
   std::set<QueueOrder> heads_;                 // the first of each kind

@@ -33,7 +33,7 @@ struct ChurnOptions {
   double load = 1;                ///< of all cards
   int64_t warmUp = 86'400;        ///< seconds
   int64_t measured = 3 * 86'400;  ///< seconds after the warm-up
-  int64_t keepAfter = 600;        ///< seconds, as scheduler::ReservationLimits::after; negative: no nodes are reserved
+  int64_t reserveAfter = 600;     ///< seconds, as scheduler::ReservationLimits::after; negative: no nodes are reserved
   bool preempts = false;          ///< requires that the placer is the ledger
   bool moves = false;             ///< requires that the placer is the ledger
 };

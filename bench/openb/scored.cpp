@@ -118,15 +118,15 @@ void Scored::giveBack(const TracePod& pod, uint64_t, const Seat& seat) {
 BestFit::BestFit(const Trace& trace) : Scored(trace) {
   snug_ = true;
   for (const ScoredNode& state : nodes_) {
-    mostCpu_ = std::max(mostCpu_, static_cast<double>(state.cpuMilli));
-    mostMilli_ = std::max(mostMilli_, 1000 * static_cast<double>(state.free.size()));
+    maxCpu_ = std::max(maxCpu_, static_cast<double>(state.cpuMilli));
+    maxMilli_ = std::max(maxMilli_, 1000 * static_cast<double>(state.free.size()));
   }
 }
 
 double BestFit::score(const ScoredNode&, const ScoredNode& after) const {
   const auto cpu = static_cast<double>(after.cpuMilli);
   const auto milli = static_cast<double>(std::accumulate(after.free.begin(), after.free.end(), int64_t{0}));
-  return std::floor(100 * (1 - 0.5 * cpu / mostCpu_ - 0.5 * milli / mostMilli_));
+  return std::floor(100 * (1 - 0.5 * cpu / maxCpu_ - 0.5 * milli / maxMilli_));
 }
 
 }  // namespace egpu::bench::openb

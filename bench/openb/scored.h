@@ -74,7 +74,7 @@ class BestFit : public Scored {
 
  private:
   double score(const ScoredNode& before, const ScoredNode& after) const override;
-  double mostCpu_ = 1, mostMilli_ = 1;  // largest values of one node
+  double maxCpu_ = 1, maxMilli_ = 1;  // largest values of one node
 };
 
 }  // namespace egpu::bench::openb

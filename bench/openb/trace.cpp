@@ -47,13 +47,13 @@ class Lines {
     throw BadTrace(path_ + ": line " + std::to_string(number_) + ": " + what);
   }
 
-  int64_t number(std::string_view text, const std::string& field, int64_t least, int64_t most) const {
+  int64_t number(std::string_view text, const std::string& field, int64_t least, int64_t max) const {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || text.empty())
       fail(field + ": \"" + std::string(text) + "\" is no whole number");
-    if (value < least || value > most)
-      fail(field + ": " + std::string(text) + " is not within " + std::to_string(least) + " … " + std::to_string(most));
+    if (value < least || value > max)
+      fail(field + ": " + std::string(text) + " is not within " + std::to_string(least) + " … " + std::to_string(max));
     return value;
   }
 
@@ -98,8 +98,8 @@ class Table {
     static const std::string empty;
     return columns_[column] == kAbsent ? empty : fields_[columns_[column]];
   }
-  int64_t number(std::size_t column, int64_t least, int64_t most = kMax) const {
-    return lines_.number(text(column), wanted_[column], least, most);
+  int64_t number(std::size_t column, int64_t least, int64_t max = kMax) const {
+    return lines_.number(text(column), wanted_[column], least, max);
   }
   [[noreturn]] void fail(std::size_t column, const std::string& what) const {
     lines_.fail(wanted_[column] + ": " + what);
@@ -163,10 +163,10 @@ std::vector<TracePod> readPods(const std::string& path) {
   return pods;
 }
 
-std::vector<int64_t> numbersOf(const Lines& lines, const std::string& field, int64_t most) {
+std::vector<int64_t> numbersOf(const Lines& lines, const std::string& field, int64_t max) {
   std::vector<int64_t> numbers;
   std::istringstream words(lines.line());
-  for (std::string word; words >> word;) numbers.push_back(lines.number(word, field, 0, most));
+  for (std::string word; words >> word;) numbers.push_back(lines.number(word, field, 0, max));
   return numbers;
 }
 

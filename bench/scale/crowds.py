@@ -30,12 +30,12 @@ def pods_running(options):
         return statistics.median(watch.times[state].values()) / end
 
     return [Figure(f"{count} pods created", created, "s"),
-            Figure(f"{count} pods Running", end, "s", most=240),
+            Figure(f"{count} pods Running", end, "s", max=240),
             Figure("median pod created ÷ the last Running", median(watch, "created"), ""),
             Figure("median pod without its gate ÷ the last Running", median(watch, "ungated"), ""),
             Figure("median pod placed ÷ the last Running", median(watch, "placed"), ""),
             Figure("median claim Bound ÷ the last Running", median(bound, "bound"), ""),
-            Figure("median pod Running ÷ the last", median(watch, "running"), "", most=0.6)]
+            Figure("median pod Running ÷ the last", median(watch, "running"), "", max=0.6)]
 
 
 def deleted_claims(options):
@@ -54,8 +54,8 @@ def deleted_claims(options):
             raise AssertionError(f"{left} claims are left")
         total, absent = server.requests() - before, server.requests(verb="get", code="404") - absent
     return [Figure(f"{count} claims deleted, until rest", seconds, "s"),
-            Figure("requests per deleted claim", total / count, "", most=8),
-            Figure("GETs answered 404 per deleted claim", absent / count, "", most=1)]
+            Figure("requests per deleted claim", total / count, "", max=8),
+            Figure("GETs answered 404 per deleted claim", absent / count, "", max=1)]
 
 
 def freed_card(options):
@@ -72,7 +72,7 @@ def freed_card(options):
             bound = watch.first("bound")
         steps = server.rest() - before
     return [Figure(f"a claim Bound, {waiting} pending", bound, "s"),
-            Figure("steps until rest", steps, "", most=100)]
+            Figure("steps until rest", steps, "", max=100)]
 
 
 def list_time(server, count, *flags):
@@ -96,8 +96,8 @@ def listed_claims(options):
         server.create_class(gpu_class("share", provisioner="gpushare"))
         server.fill(count, "share", amounts={"gpu_core": 100 // each, "gpu_memory": "4Gi"})
         at_once, paged = list_time(server, count, "--chunk-size=0"), list_time(server, count)
-    return [Figure(f"kubectl get of {count} claims, one request", at_once, "s", most=8),
-            Figure(f"kubectl get of {count} claims, its pages of 500", paged, "s", most=8)]
+    return [Figure(f"kubectl get of {count} claims, one request", at_once, "s", max=8),
+            Figure(f"kubectl get of {count} claims, its pages of 500", paged, "s", max=8)]
 
 
 SCENARIOS = {"pods": pods_running, "deleted-claims": deleted_claims, "freed-card": freed_card, "kubectl-get": listed_claims}

@@ -13,18 +13,18 @@ class Figure:
     what: str
     value: float
     unit: str
-    most: float | None = None
+    max: float | None = None
     least: float | None = None
 
     def fails(self):
         """True if the value misses its target by more than TOLERANCE."""
-        if self.most is not None:
-            return self.value > self.most * (1 + TOLERANCE)
+        if self.max is not None:
+            return self.value > self.max * (1 + TOLERANCE)
         return self.least is not None and self.value < self.least / (1 + TOLERANCE)
 
     def target(self):
-        if self.most is not None:
-            return f"≤ {number(self.most)} {self.unit}".rstrip()
+        if self.max is not None:
+            return f"≤ {number(self.max)} {self.unit}".rstrip()
         return f"≥ {number(self.least)} {self.unit}".rstrip() if self.least is not None else "–"
 
     def verdict(self, judged):
@@ -32,7 +32,7 @@ class Figure:
             return "–"
         if self.fails():
             return "MISSED"
-        exceeded = self.value > self.most if self.most is not None else self.value < self.least
+        exceeded = self.value > self.max if self.max is not None else self.value < self.least
         return "near" if exceeded else "met"
 
 

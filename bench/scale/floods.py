@@ -7,9 +7,9 @@ from figures import Figure
 from objects import PRIORITY_CLASSES, claim, gang, gpu_class, is_bound, pod, priority_class
 from server import Probing, wait
 from tenants import CARDS, FLOODER, MODEL
-from client import GPUS, Refused, carriers, claims, pods  # importing server adds its folder to sys.path
+from client import GPUS, Refused, resource_claims, claims, pods  # importing server adds its folder to sys.path
 
-MOST = 1024  # members of a gang
+MAX_MEMBERS = 1024  # members of a gang
 RATE = 400  # objects a second, eight times the rate of kubectl
 QUIET, AFTER = 5.0, 16.0  # seconds of bind times before and after a flood; unschedulable claims are retried every 15 s
 GROUP = f"/apis/elasticgpu.io/v1alpha/namespaces/{FLOODER}"
@@ -35,7 +35,7 @@ def too_much(index):
     return {"gpu": 1, "gpu_memory": f"{90 * 1024 + index}Mi"}
 
 
-def most_of_a_card(index):
+def large_share(index):
     """Amounts of which a card holds one, different for each index."""
     return {"gpu_core": 90, "gpu_memory": f"{4096 + index}Mi"}
 
@@ -88,7 +88,7 @@ def bound_device(client, name):
 
 def claims_of_cards(client):
     cards = [each["metadata"]["name"] for each in client.items(GPUS) if each["spec"].get("card", {}).get("model") == MODEL]
-    return lambda index: client.create(claims(FLOODER), edited(claim(f"claim-{index:04}", SHARE, **most_of_a_card(index)),
+    return lambda index: client.create(claims(FLOODER), edited(claim(f"claim-{index:04}", SHARE, **large_share(index)),
                                                                elasticGPUName=cards[index % len(cards)]))
 
 
@@ -103,15 +103,15 @@ def claims_of_absent_devices(client):
 
 def gang_annotations_that_change(client):
     """The first 256 writes create claims of one gang; the other writes change the claims' gang annotations."""
-    count = MOST // 4
+    count = MAX_MEMBERS // 4
     path = claims(FLOODER)
 
     def write(index):
         if index < count:
-            client.create(path, claim(f"claim-{index:04}", SHARE, gang("g", MOST), **too_much(index)))
+            client.create(path, claim(f"claim-{index:04}", SHARE, gang("g", MAX_MEMBERS), **too_much(index)))
             return
         try:
-            client.patch(f"{path}/claim-{index % count:04}", {"metadata": {"annotations": gang(f"g-{index // 5 % 11}", 2 + index % MOST)}})
+            client.patch(f"{path}/claim-{index % count:04}", {"metadata": {"annotations": gang(f"g-{index // 5 % 11}", 2 + index % MAX_MEMBERS)}})
         except Refused as refused:
             if refused.status != 409:
                 raise
@@ -172,7 +172,7 @@ def pods_of_many_claims(client):
 
 
 def pods_of_a_group(client):
-    client.create(POD_GROUPS, {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": MOST}}}})
+    client.create(POD_GROUPS, {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": MAX_MEMBERS}}}})
     return creates_pods(lambda _: amounts_on_pod(gpu=1), schedulingGroup=lambda _: {"podGroupName": "train"})(client)
 
 
@@ -235,7 +235,7 @@ KINDS = {
     # For comparison: the controller does not read Leases of tenants.
     "leases": creates(LEASES, lambda index: {"metadata": {"name": f"lease-{index:04}"}, "spec": {}}),
     "claims-without-room": creates_claims(too_much),
-    "claims-some-fit": creates_claims(most_of_a_card),
+    "claims-some-fit": creates_claims(large_share),
     "claims-that-fit": creates_claims(lambda _: {"gpu_core": 1, "gpu_memory": "256Mi"}),
     "claims-of-absent-class": creates_claims(too_much, class_name="absent"),
     "claims-deleted": claims_deleted,
@@ -246,11 +246,11 @@ KINDS = {
     "claims-of-absent-devices": claims_of_absent_devices,
     "claims-resized": resizes,
     "claims-preempt": preemptors,
-    "gang-of-all": creates_claims(most_of_a_card, lambda _: gang("crowd", MOST)),
-    "gangs-incomplete": creates_claims(most_of_a_card, lambda index: gang(f"g-{index}", 2)),
+    "gang-of-all": creates_claims(large_share, lambda _: gang("crowd", MAX_MEMBERS)),
+    "gangs-incomplete": creates_claims(large_share, lambda index: gang(f"g-{index}", 2)),
     "gangs-without-room": creates_claims(too_much, lambda index: gang(f"g-{index // 2}", 2)),
-    "gangs-large": creates_claims(most_of_a_card, lambda index: gang(f"g-{index // 200}", 200)),
-    "gangs-of-topology": creates_claims(most_of_a_card, lambda index: {**gang(f"g-{index // 8}", 8), "elasticgpu.io/gang-topology": "kubernetes.io/hostname"}),
+    "gangs-large": creates_claims(large_share, lambda index: gang(f"g-{index // 200}", 200)),
+    "gangs-of-topology": creates_claims(large_share, lambda index: {**gang(f"g-{index // 8}", 8), "elasticgpu.io/gang-topology": "kubernetes.io/hostname"}),
     "gangs-change": gang_annotations_that_change,
     "pods-without-claims": creates_pods(lambda _: {}),
     "pods-without-room": creates_pods(lambda _: amounts_on_pod(gpu=CARDS + 1)),
@@ -266,7 +266,7 @@ KINDS = {
     "pod-groups": pod_groups,
     "templates": creates(TEMPLATES, template),
     "templates-and-pods": templates_and_pods,
-    "resource-claims": creates(carriers(FLOODER), lambda index: {"metadata": {"name": f"rc-{index:04}"}, "spec": resource_claim_spec(index)}),
+    "resource-claims": creates(resource_claims(FLOODER), lambda index: {"metadata": {"name": f"rc-{index:04}"}, "spec": resource_claim_spec(index)}),
     "resource-claim-templates": creates(RESOURCE_TEMPLATES, lambda index: {"metadata": {"name": f"rct-{index:04}"},
                                                                            "spec": {"spec": resource_claim_spec(index)}}),
 }
@@ -281,7 +281,7 @@ def flood(kind, options):
         with Probing(server) as probing:
             figures = tenants.measure(server, KINDS[kind], count, f"{count} × {kind}", RATE, QUIET * share, AFTER * share)
         return figures + [Figure("longest step", probing.longest_step, "s"),
-                          Figure("failures of /livez", len(probing.failures), "", most=0)]
+                          Figure("failures of /livez", len(probing.failures), "", max=0)]
 
 
 def annotated_crowd(options):

@@ -19,9 +19,9 @@ def gang_of_pods(options):
             decided = server.metric("elasticgpu_decision_seconds_sum") - decided
             first_device = devices.first("device") + devices.began - made.began
             return [Figure(f"last of {size} claims made", made.last("made"), "s"),
-                    Figure("time deciding", decided, "s", most=1),
-                    Figure("last claim made → first device", first_device - made.last("made"), "s", most=1),
-                    Figure(f"gang of {size} pods Running", watch.last("running"), "s", most=40)]
+                    Figure("time deciding", decided, "s", max=1),
+                    Figure("last claim made → first device", first_device - made.last("made"), "s", max=1),
+                    Figure(f"gang of {size} pods Running", watch.last("running"), "s", max=40)]
 
 
 def impossible_gang(options):
@@ -45,8 +45,8 @@ def impossible_gang(options):
         print("    " + messages[0], flush=True)
         # Nine members fit, and each other node has seven free cards of the eight that the tenth asks for.
         names_cause = all(part in messages[0] for part in (f"{size - 1} of {size} members", "need 8, best has 7"))
-    return [Figure("impossible gang of 10 × 8 explained", seconds, "s", most=0.5),
-            Figure("messages without the true cause", float(not names_cause), "", most=0)]
+    return [Figure("impossible gang of 10 × 8 explained", seconds, "s", max=0.5),
+            Figure("messages without the true cause", float(not names_cause), "", max=0)]
 
 
 def consolidation(options):
@@ -68,7 +68,7 @@ def consolidation(options):
             seconds = watch.last("bound")
             server.await_bound(3 * nodes + len(members))
             again = watch.now()
-    return [Figure(f"{gangs} gangs of {size} × 6 Bound", seconds, "s", most=180),
+    return [Figure(f"{gangs} gangs of {size} × 6 Bound", seconds, "s", max=180),
             Figure("all claims of low priority Bound again", again, "s")]
 
 

@@ -40,13 +40,13 @@ def reclaim(options):
         server.terminate(STOP_PATIENCE)
         stopped = time.monotonic() - began
     return [Figure(f"gang of {size} × 8 created", created, "s"),
-            Figure("created → first member nominated", watch.first("nominated") - created, "s", most=2),
+            Figure("created → first member nominated", watch.first("nominated") - created, "s", max=2),
             Figure("created → last member nominated", watch.last("nominated") - created, "s"),
-            Figure("first created → all Bound", watch.last("bound"), "s", most=60),
-            Figure("longest step", probing.longest_step, "s", most=1),
-            Figure("failures of /livez", len(probing.failures), "", most=0),
+            Figure("first created → all Bound", watch.last("bound"), "s", max=60),
+            Figure("longest step", probing.longest_step, "s", max=1),
+            Figure("failures of /livez", len(probing.failures), "", max=0),
             Figure("slowest answer of /livez", probing.slowest, "s"),
-            Figure("SIGTERM → exit", stopped, "s", most=5)]
+            Figure("SIGTERM → exit", stopped, "s", max=5)]
 
 
 def single_preemptors(options):

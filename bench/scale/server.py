@@ -23,7 +23,7 @@ from standalone import Standalone  # noqa: E402
 WRITERS = 8  # threads that create objects
 PATIENCE = 900  # seconds until a scenario fails
 QUIET = 3.0  # seconds without a step after which the controller counts as idle
-LOOKS = 0.25  # seconds between two requests to the probes
+PROBE_INTERVAL = 0.25  # seconds between two requests to the probes
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -149,11 +149,11 @@ class Server(Measured, Standalone):
             return next(line.split()[1] for line in file if line.strip().startswith("server:"))
 
 
-def wait(what, look, patience=PATIENCE, pause=0.05):
+def wait(what, probe, patience=PATIENCE, pause=0.05):
     """Returns the first true result of look()."""
     began = time.monotonic()
     while True:
-        seen = look()
+        seen = probe()
         if seen:
             return seen
         if time.monotonic() > began + patience:
@@ -240,7 +240,7 @@ class Probing:
         self.server = server
         self.failures, self.longest_step, self.slowest = [], 0.0, 0.0
         self.ending = threading.Event()
-        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread = threading.Thread(target=self._probe, daemon=True)
 
     def __enter__(self):
         self.thread.start()
@@ -250,8 +250,8 @@ class Probing:
         self.ending.set()
         self.thread.join()
 
-    def _look(self):
-        while not self.ending.wait(LOOKS):
+    def _probe(self):
+        while not self.ending.wait(PROBE_INTERVAL):
             asked = time.monotonic()
             failure = self.server.probe("livez", 5)
             self.slowest = max(self.slowest, time.monotonic() - asked)

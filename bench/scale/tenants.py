@@ -129,5 +129,5 @@ def measure(server, writer, count, what, rate, quiet, after):
         figures += [Figure(f"{where}: Bound beside it, p50 of {len(times)}", percentile(times, 0.5), "s"),
                     Figure(f"{where}: Bound beside it, p99", beside.p99(class_name), "s"),
                     Figure(f"{where}: Bound beside it, slowest", max(times), "s"),
-                    Figure(f"{where}: p99 beside it - p99 alone", beside.p99(class_name) - alone.p99(class_name), "s", most=0.1)]
+                    Figure(f"{where}: p99 beside it - p99 alone", beside.p99(class_name) - alone.p99(class_name), "s", max=0.1)]
     return figures

@@ -51,7 +51,7 @@ scheduler::Decision decideOne(AllocatorState& state, const SchedulingRequest& as
   scheduler::Decision decision;
   if (state.quotaClaimFor(ask)) {
     decision = decideOneWithinQuotas(state, ask, nodes.predicate());
-    trace = nodes.take();
+    trace = nodes.trace();
     return decision;
   }
   if (const auto* const known = isShared ? state.unschedulable.find(ask.request, ask.nodes) : nullptr) {
@@ -59,7 +59,7 @@ scheduler::Decision decideOne(AllocatorState& state, const SchedulingRequest& as
     return decision;
   }
   decision = decideOnNominatedFirst(state, ask, nodes.predicate());
-  trace = nodes.take();
+  trace = nodes.trace();
   if (isShared && !decision.fits) state.unschedulable.store(ask.request, ask.nodes, trace);
   return decision;
 }
@@ -131,7 +131,7 @@ bool Allocator::mayFit(const SchedulingRequest& ask) {
 }
 
 std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& ask,
-                                                       const scheduler::NodePredicate& suits, std::size_t most) {
+                                                       const scheduler::NodePredicate& suits, std::size_t max) {
   std::vector<scheduler::Decision> found;
   const scheduler::NodePredicate others = [&found, &suits](std::string_view node) {
     const auto there = [node](const auto& decision) { return decision.node == node; };
@@ -144,7 +144,7 @@ std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& 
   const auto& suitable = state_->reservations.openNodes(asks, others, open);
   const auto dropped = state_->cluster.dropForRetry(ask.claimUid);
   const auto held = state_->nominator.hold(asks);
-  while (found.size() < most) {
+  while (found.size() < max) {
     RecordingPredicate nodes(suitable, false);
     PredicateTrace trace;
     auto decision = decideOne(*state_, ask, nodes, false, trace);
@@ -179,7 +179,7 @@ scheduler::Together Allocator::decideTogether(const std::vector<SchedulingReques
         attempt.isIrreproducible = attempt.isIrreproducible || cluster.changes() != before;
       });
   nominator.release(held);
-  attempt.trace = nodes.take();
+  attempt.trace = nodes.trace();
   attempt.decisions = together.decisions;
   attempt.commit(*state_);
   lock.unlock();
@@ -346,6 +346,7 @@ std::vector<AssumedDecision> Allocator::assumed() const {
 void Allocator::setReservationLimits(const scheduler::ReservationLimits& limits) {
   const base::MutexLock lock(state_->mutex);
   state_->reservations.setLimits(limits);
+  state_->quotas.setReservationLimits(limits);
 }
 
 void Allocator::waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess) {

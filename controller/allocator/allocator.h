@@ -73,10 +73,10 @@ class Allocator {
   /// False if decideAndAssume() would find no capacity whatever nodes suit; true if it may. Caches requests that do not
   /// fit until capacity is freed, on a card or in the quotas of their namespace.
   bool mayFit(const SchedulingRequest& ask);
-  /// Returns up to `most` decisions, each on a different node, in the order in which decideAndAssume() would choose
+  /// Returns up to `max` decisions, each on a different node, in the order in which decideAndAssume() would choose
   /// them. Assumes nothing, but drops an earlier assumption of the claim.
   std::vector<scheduler::Decision> candidates(const SchedulingRequest& ask, const scheduler::NodePredicate& suits,
-                                              std::size_t most);
+                                              std::size_t max);
   /// Decides all requests on one node within the namespace's quotas, all or none, and assumes the decisions. If the
   /// best node of the first request cannot hold them all, evaluates every node once and releases the lock in between.
   scheduler::Together decideTogether(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits);

@@ -26,7 +26,7 @@ bool RecordingPredicate::note(std::string_view node) {
   return suits;
 }
 
-PredicateTrace RecordingPredicate::take() const {
+PredicateTrace RecordingPredicate::trace() const {
   PredicateTrace hasListener;
   for (const auto& [node, suits] : answers_) (suits ? hasListener.suited : hasListener.refused).push_back(node);
   hasListener.lost = changed_;

@@ -86,7 +86,8 @@ class RecordingPredicate {
   RecordingPredicate& operator=(const RecordingPredicate&) = delete;
 
   const scheduler::NodePredicate& predicate() const { return noting_ ? noting_ : suits_; }
-  PredicateTrace take() const;
+  /// Returns the answers so far.
+  PredicateTrace trace() const;
 
  private:
   bool note(std::string_view node);

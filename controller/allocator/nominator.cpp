@@ -108,7 +108,7 @@ void Nominator::release(const Hold& held) {
 }
 
 std::vector<scheduler::QuotaHold> Nominator::quotaHolds(const std::vector<SchedulingRequest>& asks,
-                                                        bool carriedOut) const {
+                                                        bool victimsGone) const {
   std::vector<scheduler::QuotaHold> holds;
   const auto namespace_ = asks.empty() ? std::string() : namespaceOf(asks.front().claim);
   if (!quotas_.counts(namespace_)) return holds;
@@ -118,7 +118,7 @@ std::vector<scheduler::QuotaHold> Nominator::quotaHolds(const std::vector<Schedu
     hold.owner.claim = {namespace_, nominated.owner.name, uid, nominated.className};
     for (const auto& each : nominated.nomination.cards)
       hold.owner.parts.push_back(quotaPartOf(state_.cluster().findCard(each.name), {each.core, each.memory}));
-    if (!carriedOut) hold.victims = state_.uidsOf(nominated.nomination.victims);
+    if (!victimsGone) hold.victims = state_.uidsOf(nominated.nomination.victims);
   });
   for (auto& asked : quotas_.reservedBefore(namespace_, asks))
     if (!nominated_.contains(asked.claim.id)) holds.push_back({std::move(asked), {}});

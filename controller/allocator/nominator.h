@@ -74,8 +74,8 @@ class Nominator {
   void release(const Hold& held);
 
   /// Quota that is nominated to, or reserved for, claims that come before the requests, which are of one namespace.
-  /// carriedOut: the victims are gone already.
-  std::vector<scheduler::QuotaHold> quotaHolds(const std::vector<SchedulingRequest>& asks, bool carriedOut) const;
+  /// victimsGone: the victims are gone already.
+  std::vector<scheduler::QuotaHold> quotaHolds(const std::vector<SchedulingRequest>& asks, bool victimsGone) const;
   /// Quotas of the requests' namespace after the nominations that block the requests are carried out.
   scheduler::QuotaBook quotasAfter(const std::vector<SchedulingRequest>& asks) const;
   /// Returns `members`, each pinned to its nominated node; empty if one has no nomination or is pinned elsewhere.

@@ -259,23 +259,23 @@ std::vector<scheduler::ReservedNode> Queries::nodeReservations() const {
 }
 
 Queries::WithheldFromResize Queries::withheldFromResize(const SchedulingRequest& ask, const cache::Gpu& device) const {
-  WithheldFromResize kept;
-  for (const auto& part : device.spec.cards) kept.cards.push_back({part.name, {}, {}});
+  WithheldFromResize withheld;
+  for (const auto& part : device.spec.cards) withheld.cards.push_back({part.name, {}, {}});
   const std::vector<SchedulingRequest> asks{ask};
   const base::MutexLock lock(state_.mutex);
-  state_.nominator.eachBlocking(asks, [&kept](const std::string&, const NominatedClaim& nominated) {
+  state_.nominator.eachBlocking(asks, [&withheld](const std::string&, const NominatedClaim& nominated) {
     for (const auto& nominatedCard : nominated.nomination.cards)
-      for (auto& card : kept.cards)
+      for (auto& card : withheld.cards)
         if (card.card == nominatedCard.name) {
           card.charged.core += nominatedCard.core;
           card.charged.memory += nominatedCard.memory;
         }
   });
-  std::erase_if(kept.cards, [](const auto& card) { return card.charged == scheduler::Amount{}; });
+  std::erase_if(withheld.cards, [](const auto& card) { return card.charged == scheduler::Amount{}; });
   state_.reservations.eachBlocking(asks, [&](const std::string&, const NodeReservation& reservation) {
-    kept.node = kept.node || reservation.node == device.spec.nodeName;
+    withheld.node = withheld.node || reservation.node == device.spec.nodeName;
   });
-  return kept;
+  return withheld;
 }
 
 scheduler::Request Queries::withinQuota(const SchedulingRequest& ask) {

@@ -17,7 +17,7 @@
 #include "controller/allocator/scheduling_request.h"
 #include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
-#include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/nominated_capacity.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/gang.h"

@@ -83,8 +83,9 @@ std::string ReservationSearch::nodeFor(const NodeSearch& search, bool isLimited,
       members.push_back({ask.request, isLimited ? within : open});
       if (members.size() > 1) members.back().with = 0;
     }
-    const auto kept = scheduler::planReservations(cluster, members, nullptr, {}, now, since, search.before, 1, lasts);
-    return kept.empty() ? std::string() : kept.front().node;
+    const auto planned =
+        scheduler::planReservations(cluster, members, nullptr, {}, now, since, search.before, 1, lasts);
+    return planned.empty() ? std::string() : planned.front().node;
   };
   auto node = tryOn(search.suits);
   return node.empty() && search.otherwise ? tryOn(search.otherwise) : node;
@@ -168,7 +169,7 @@ void ReservationSearch::reserveForGang(const std::vector<SchedulingRequest>& ask
   }
   if (state_.isSearchingForNode || !reservations.shouldSearch(asks) || reservations.isAnotherGangFirst(asks)) return;
   const auto before = reservations.of(asks);
-  const auto most = reservations.maxNodes(std::numeric_limits<std::size_t>::max(), reservations.limits().gangShare);
+  const auto maxNodes = reservations.maxNodes(std::numeric_limits<std::size_t>::max(), reservations.limits().gangShare);
   auto members = state_.membersOf(asks, places);
   const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
   const auto book = any ? state_.quotas.book() : scheduler::QuotaBook();
@@ -184,7 +185,7 @@ void ReservationSearch::reserveForGang(const std::vector<SchedulingRequest>& ask
     return holderLasts(device, now, std::numeric_limits<int64_t>::max());
   };
   const auto plan = [&](const std::vector<scheduler::GangMember>& all) {
-    return scheduler::planReservations(*projected.cluster, all, within, book, now, since, before, most, lasts);
+    return scheduler::planReservations(*projected.cluster, all, within, book, now, since, before, maxNodes, lasts);
   };
   auto nodes = plan(members);
   if (nodes.empty() && !otherwise.empty()) nodes = plan(otherwise);

@@ -43,7 +43,7 @@ class ReservationSearch {
   std::string nodeFor(const NodeSearch& search, bool isLimited, const scheduler::HolderLasts& lasts) const;
   /// Time since which the device exists; `now` if it is not known.
   int64_t heldSince(std::string_view device, int64_t now) const;
-  /// True if the holder of the device shows no sign of ending (cache/holder_signs.h). atMost: age in seconds after
+  /// True if the holder of the device shows no sign of ending (cache/holder_signs.h). max: age in seconds after
   /// which a holder without any sign is taken to stay.
   bool holderLasts(std::string_view device, int64_t now, int64_t max) const;
 

@@ -17,9 +17,6 @@ constexpr int64_t kSearchInterval = 1;    ///< between two searches: each scans 
 constexpr int64_t kRecheckInterval = 15;  ///< between two searches for a claim that has a reservation
 /// After a failed search of a claim, so that other claims have theirs.
 constexpr int64_t kReservationSearchBackoff = 300;
-constexpr int64_t kReservationRenewAfter = 120;  ///< then the owner is asked to renew its reservation
-/// Without renewal the reservation expires. Longer than any backoff of a pending claim.
-constexpr int64_t kReservationTtl = 600;
 
 /// True if `atLeast` seconds have passed since `since`. If the clock was set back, the time starts again.
 bool passed(int64_t now, int64_t& since, int64_t atLeast) {
@@ -140,7 +137,7 @@ bool Reservations::isUnderLimit(const scheduler::PendingRequest& pending, std::s
   std::vector<decltype(reservations_)::const_iterator> others;
   for (auto it = reservations_.begin(); it != reservations_.end(); ++it)
     if (!it->second.ofGang) others.push_back(it);
-  if (others.size() < maxNodes(limits_.most, limits_.share)) return true;
+  if (others.size() < maxNodes(limits_.maxNodes, limits_.share)) return true;
   const auto last = *std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) {
     return scheduler::queueLess(a->second.owner, b->second.owner);
   });
@@ -276,12 +273,12 @@ bool Reservations::concerns(std::string_view claimUid) const {
 std::vector<std::string> Reservations::expire(int64_t now) {
   std::vector<std::string> toAsk;
   for (auto it = reservations_.begin(); it != reservations_.end();) {
-    if (passed(now, it->second.renewedAt, kReservationTtl)) {
+    if (passed(now, it->second.renewedAt, limits_.ttl)) {
       it = end(it, state_.isPlaced(it->first));
       hasFreed_ = true;
       continue;
     }
-    if (passed(now, it->second.renewedAt, kReservationRenewAfter)) toAsk.push_back(it->second.owner.name);
+    if (passed(now, it->second.renewedAt, limits_.renewAfter())) toAsk.push_back(it->second.owner.name);
     ++it;
   }
   return toAsk;

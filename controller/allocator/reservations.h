@@ -2,8 +2,8 @@
 // by piece adds up for them. Requests that come later in queue order (scheduler::queueLess()) do not get these nodes.
 //
 //   limits     scheduler::ReservationLimits: pending time, number of nodes, share of the free cards of a small cluster
-//   renewal    The owner renews its reservation each time it is tried. kReservationRenewAfter: the owner is asked to.
-//              kReservationTtl: without renewal the reservation expires.
+//   renewal    The owner renews its reservation each time it is tried. After limits().renewAfter() it is asked to, and
+//              after limits().ttl without renewal the reservation expires.
 //   budget     reservation_budget.h: time in total per claim and per namespace, and per namespace for gangs
 //   search     One at a time, at most one per second, without the allocator's lock: reservation_search.h. A claim for
 //              which no node was found backs off.
@@ -91,7 +91,7 @@ class Reservations {
   /// True if a search for nodes to reserve may start now.
   bool shouldSearch(const std::vector<SchedulingRequest>& asks);
   void recordSearch(const SchedulingRequest& ask, bool found);
-  /// Maximum number of nodes: one per `share` nodes that have cards; at least one, at most `atMost`.
+  /// Maximum number of nodes: one per `share` nodes that have cards; at least one, at most `max`.
   std::size_t maxNodes(std::size_t max, std::size_t share) const;
   /// True if one more node may be reserved for a claim. At the limit, `insteadOf` becomes the claim (uid) that is last
   /// in queue order; true if `pending` comes before it.

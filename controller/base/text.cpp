@@ -103,11 +103,11 @@ void appendQuoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-std::string shortened(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  const auto room = most - kGap.size();
-  auto head = room - room / 4;
-  auto tail = text.size() - room / 4;
+std::string shortened(std::string text, std::size_t max) {
+  if (text.size() <= max) return text;
+  const auto space = max - kGap.size();
+  auto head = space - space / 4;
+  auto tail = text.size() - space / 4;
   while (head > 0 && inside(static_cast<unsigned char>(text[head]))) --head;
   while (tail < text.size() && inside(static_cast<unsigned char>(text[tail]))) ++tail;
   return text.substr(0, head).append(kGap).append(text, tail);

@@ -23,9 +23,9 @@ std::string quoted(std::string_view text);
 /// Appends quoted(text) to `out`.
 void appendQuoted(std::string& out, std::string_view text);
 
-/// Returns the text if it has at most `most` bytes. Otherwise returns its beginning and its end with " … " between
+/// Returns the text if it has at most `max` bytes. Otherwise returns its beginning and its end with " … " between
 /// them; the end is kept because it often holds the remedy. Never cuts a UTF-8 sequence. Requires most ≥ 16. For
 /// conditions and events: their receivers refuse longer texts or cut them at any place.
-std::string shortened(std::string text, std::size_t most);
+std::string shortened(std::string text, std::size_t max);
 
 }  // namespace egpu::base

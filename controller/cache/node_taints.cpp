@@ -9,11 +9,11 @@
 namespace egpu::cache {
 namespace {
 
-bool keepsOff(const core::Taint& taint) { return taint.effect == "NoSchedule" || taint.effect == "NoExecute"; }
+bool repels(const core::Taint& taint) { return taint.effect == "NoSchedule" || taint.effect == "NoExecute"; }
 
 NodeTaints::Taints ofNode(const core::Node* node) {
   NodeTaints::Taints taints;
-  if (node != nullptr) std::copy_if(node->taints.begin(), node->taints.end(), std::back_inserter(taints), keepsOff);
+  if (node != nullptr) std::copy_if(node->taints.begin(), node->taints.end(), std::back_inserter(taints), repels);
   return taints;
 }
 

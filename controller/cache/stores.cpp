@@ -22,7 +22,7 @@ Trouble troubleOf(const Gpu& card) {
   return {};
 }
 
-bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device) {
+bool repels(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device) {
   const auto fits = [](const std::string& wanted, std::string_view is) { return wanted.empty() || wanted == is; };
   return rule.selects && (rule.taint.effect == "NoSchedule" || rule.taint.effect == "NoExecute") &&
          fits(rule.driver, keys::kDriver) && fits(rule.pool, node) && fits(rule.device, device);
@@ -215,7 +215,7 @@ std::vector<Store<Gpu>::Ptr> Stores::devicesOfClaim(std::string_view claimUid) c
 Trouble Stores::taintOn(std::string_view node, std::string_view gpu) const {
   Trouble found;
   taintRules.forEach([&](const auto& rule) {
-    if (!found && keepsOff(*rule, node, gpu)) found = {std::string(keys::reason::kTainted), textOf(*rule)};
+    if (!found && repels(*rule, node, gpu)) found = {std::string(keys::reason::kTainted), textOf(*rule)};
   });
   return found;
 }
@@ -227,16 +227,15 @@ Trouble Stores::troubleOf(const Gpu& card) const {
 
 std::vector<Store<Gpu>::Ptr> Stores::cardsTaintedBy(const core::DeviceTaintRule& rule) const {
   std::vector<Store<Gpu>::Ptr> found;
-  const auto look = [&](const Store<Gpu>::Ptr& card) {
-    if (card && card->spec.card && keepsOff(rule, card->spec.card->nodeName, card->metadata.name))
-      found.push_back(card);
+  const auto check = [&](const Store<Gpu>::Ptr& card) {
+    if (card && card->spec.card && repels(rule, card->spec.card->nodeName, card->metadata.name)) found.push_back(card);
   };
   if (!rule.device.empty())
-    look(cards.get({"", rule.device}));
+    check(cards.get({"", rule.device}));
   else if (!rule.pool.empty())
-    for (const auto& card : cardsOnNode(rule.pool)) look(card);
+    for (const auto& card : cardsOnNode(rule.pool)) check(card);
   else
-    cards.forEach(look);
+    cards.forEach(check);
   return found;
 }
 
@@ -263,8 +262,8 @@ Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
 
 bool Stores::synced() const {
   return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
-         carriers.synced() && namespaces.synced() && quotas.synced() && templates.synced() &&
-         carrierTemplates.synced() && priorityClasses.synced();
+         resourceClaims.synced() && namespaces.synced() && quotas.synced() && templates.synced() &&
+         resourceClaimTemplates.synced() && priorityClasses.synced();
 }
 
 void Stores::sawPod(const core::Pod& pod) {

@@ -38,7 +38,7 @@ bool onlyUsageDiffers(const Gpu& before, const Gpu& after);
 bool onlyUsageDiffers(const Claim& before, const Claim& after);
 /// True if the rule keeps claims off this card or device of the node: its effect is NoSchedule or NoExecute, and its
 /// selector names our driver, the node's pool and this device, or leaves them open.
-bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
+bool repels(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
 /// True if the pod is stored: it names claims, by resourceClaims or annotation, or a PodGroup (all pods of which
 /// count).
 bool isStored(const core::Pod& pod);
@@ -60,14 +60,14 @@ class Stores {
   Store<Quota> quotas;
   Store<core::Pod> pods;  ///< only those that isStored() accepts
   Store<core::Node> nodes;
-  Store<core::ResourceClaim> carriers;
+  Store<core::ResourceClaim> resourceClaims;
   Store<core::Namespace> namespaces;
   Store<ClaimTemplate> templates;
   Store<core::PriorityClass> priorityClasses;
-  Store<core::ResourceClaimTemplate> carrierTemplates;  ///< Kubernetes creates ResourceClaims from these
-  Store<core::DeviceTaintRule> taintRules;              ///< empty if the API server does not serve the kind
-  Store<core::PodGroup> podGroups;                      ///< empty if the API server does not serve the kind
-  std::atomic<bool> podGroupsServed{false};             ///< the API server serves the kind and permits reading it
+  Store<core::ResourceClaimTemplate> resourceClaimTemplates;  ///< Kubernetes creates ResourceClaims from these
+  Store<core::DeviceTaintRule> taintRules;                    ///< empty if the API server does not serve the kind
+  Store<core::PodGroup> podGroups;                            ///< empty if the API server does not serve the kind
+  std::atomic<bool> podGroupsServed{false};                   ///< the API server serves the kind and permits reading it
   /// Names of the schedulers that place pods here (flags --schedulers and --extender-scheduler). Constant after the
   /// first step.
   std::set<std::string, std::less<>> servedSchedulers{std::string(core::kDefaultScheduler)};
@@ -162,9 +162,9 @@ class Stores {
   void observed(const Quota& o) { quotas.observed(o); }
   void observed(const core::Pod& o) { sawPod(o); }
   void observed(const core::Node& o) { nodes.observed(o); }
-  void observed(const core::ResourceClaim& o) { carriers.observed(o); }
+  void observed(const core::ResourceClaim& o) { resourceClaims.observed(o); }
   void observed(const ClaimTemplate& o) { templates.observed(o); }
-  void observed(const core::ResourceClaimTemplate& o) { carrierTemplates.observed(o); }
+  void observed(const core::ResourceClaimTemplate& o) { resourceClaimTemplates.observed(o); }
   void observed(const core::Namespace& o) { namespaces.observed(o); }
   void observed(const core::DeviceTaintRule& o) { taintRules.observed(o); }
   void observed(const core::PodGroup& o) { podGroups.observed(o); }
@@ -206,7 +206,7 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
   } else if constexpr (std::is_same_v<T, ClaimTemplate>) {
     templates.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::ResourceClaimTemplate>) {
-    carrierTemplates.observedGone(key, uid);
+    resourceClaimTemplates.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Namespace>) {
     namespaces.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {
@@ -216,7 +216,7 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
   } else if constexpr (std::is_same_v<T, core::PriorityClass>) {
     priorityClasses.observedGone(key, uid);
   } else {
-    carriers.observedGone(key, uid);
+    resourceClaims.observedGone(key, uid);
   }
 }
 

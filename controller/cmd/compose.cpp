@@ -31,6 +31,7 @@ reconcile::ControllerOptions controllerOptions(const CoreOptions& o, allocator::
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
   out.reservationLimits.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
+  out.reservationLimits.ttl = std::chrono::duration_cast<std::chrono::seconds>(o.reservationTtl).count();
   out.reservationLimits.freeCardPercent = o.reservedFreeCards;
   out.reconciler.timeouts = o.timeouts;
   if (!o.schedulers.empty()) out.reconciler.schedulers = {o.schedulers.begin(), o.schedulers.end()};
@@ -175,7 +176,7 @@ void Core::publishCards(int64_t cards) {
   const bool each = options_.cardMetrics && cards <= kMaxCardSeries;
   if (options_.cardMetrics && !each && !std::exchange(reportedTooMany_, true))
     base::log::warn("too many cards for per-card series: --card-metrics is off",
-                    {{"cards", cards}, {"most", kMaxCardSeries}});
+                    {{"cards", cards}, {"max", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;
   const auto map = each ? controller_.cluster().allocationMap().map() : allocator::AllocationMap{};
   for (const auto& node : map.nodes)

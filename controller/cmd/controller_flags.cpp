@@ -1,5 +1,6 @@
 #include "controller/cmd/controller_flags.h"
 
+#include <cstdint>
 #include <string>
 
 #include "controller/cmd/flags.h"
@@ -8,18 +9,25 @@ namespace egpu::cmd {
 
 namespace {
 
-/// A duration that may not be so short that steps repeat without a pause.
+/// A duration of at least `min` seconds.
 template <class Duration>
-void addTimeout(CLI::App& app, const std::string& flag, Duration& o, const std::string& what) {
+void addTimeout(CLI::App& app, const std::string& flag, Duration& o, const std::string& what, int64_t min = 1) {
   addDuration(app, flag, o, what);
-  app.get_option(flag)->check(
-      [](const std::string& ms) { return std::stoll(ms) < 1'000 ? "the duration is at least 1s" : std::string(); });
+  app.get_option(flag)->check([min](const std::string& ms) {
+    if (std::stoll(ms) >= min * 1'000) return std::string();
+    return "the duration is at least " + (min < 60 ? std::to_string(min) + "s" : std::to_string(min / 60) + "m");
+  });
 }
 
-/// Durations that an operator may want to change.
+/// Durations that an operator may want to change. None may be so short that steps repeat without a pause. A reservation
+/// must last until its owner is asked to renew it: owners are asked at intervals of reservationExpiryInterval.
 void addTimeouts(CLI::App& app, CoreOptions& o) {
   addTimeout(app, "--reservation-after", o.reservationAfter,
              "Time that a claim waits for capacity before a node is reserved for it");
+  addTimeout(app, "--reservation-ttl", o.reservationTtl,
+             "Time after which a reservation of a node or of quota expires if its claim was not tried again; more than "
+             "--provision-refusal-backoff",
+             300);
   addTimeout(app, "--gang-timeout", o.timeouts.gangTimeout,
              "Time after which a gang's member releases its cards because another member has none");
   addTimeout(app, "--preemption-retry-backoff", o.timeouts.preemptionRetryBackoff,

@@ -34,14 +34,14 @@ using base::Code;
 using base::Status;
 using Plan = codec::MovePlanAnswer;
 
-constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::milliseconds kPollInterval{500};
 constexpr std::chrono::minutes kMarkTimeout{1};
 constexpr std::chrono::minutes kDeleteTimeout{10};  // a pod's grace period, and the removal of its device
 constexpr std::chrono::minutes kPlaceTimeout{10};   // the pod that replaces it
 constexpr std::chrono::minutes kBindTimeout{2};     // a gang, once no move is left
 constexpr int kReplans = 40;                        // polls until the controller has seen the API server's state
 
-void say(const std::string& text) {
+void print(const std::string& text) {
   std::printf("%s\n", base::printable(text).c_str());
   std::fflush(stdout);
 }
@@ -50,7 +50,7 @@ bool until(const std::function<bool()>& done, std::chrono::minutes within) {
   const auto end = std::chrono::steady_clock::now() + within;
   while (!done()) {
     if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return true;
 }
@@ -66,7 +66,7 @@ class Execution {
     auto plan = ask();
     if (!plan) return status_;
     if (plan->isBound()) return fail("", {Code::invalid, plan->subject() + " is Bound"});
-    say(plan->text);
+    print(plan->text);
     if (!plan->possible) return plan->ofClaim ? 1 : 0;
     for (const auto& move : plan->moves)  // dry-run all moves before the first eviction
       if (const auto s = wouldGo(move); !s.ok()) return fail("nothing is moved", s);
@@ -80,7 +80,7 @@ class Execution {
       if (!moved.ok()) return fail("stopped, before move " + std::to_string(made + 1) + " was done", moved);
     }
     if (!plan->gang.empty() && !plan->isBound()) return awaitGang();
-    say(plan->text);
+    print(plan->text);
     return 0;
   }
 
@@ -98,15 +98,15 @@ class Execution {
       return fail("stopped",
                   {Code::conflict, inTime ? "the cluster has changed: " + plan->text
                                           : plan->subject() + " is not Bound after 2 minutes: " + plan->text});
-    say(plan->subject() + " is Bound");
+    print(plan->subject() + " is Bound");
     return 0;
   }
 
-  /// Requests a plan. most: maximum number of moves, if whole cards are freed. None: status_ is the exit status of the
+  /// Requests a plan. max: maximum number of moves, if whole cards are freed. None: status_ is the exit status of the
   /// process.
-  std::optional<Plan> ask(std::optional<std::size_t> most = {}) {
+  std::optional<Plan> ask(std::optional<std::size_t> max = {}) {
     auto request = question_;
-    if (most) request.target = withField(request.target, "moves", std::to_string(*most));
+    if (max) request.target = withField(request.target, "moves", std::to_string(*max));
     const auto answer = answerOf(options_.server, caller_, std::move(request), options_.file, status_);
     if (!answer) return std::nullopt;
     auto plan = codec::decodeMovePlan(answer->body);
@@ -129,33 +129,33 @@ class Execution {
       const bool done = !plan->ofClaim && before == 1;
       if (done) plan->text = "done";
       if (done || (plan->possible && plan->moves.size() < before)) return Status::okay();
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kPollInterval);
     }
     return {Code::conflict, "the cluster has changed: " + plan->text};
   }
 
   Status wouldGo(const Plan::Move& move) {
-    if (!move.annotate.empty())
+    if (!move.moveAnnotation.empty())
       if (auto s = annotate(move, true); !s.ok()) return s;
     return evict(move, true);
   }
 
   /// Moves one claim away, and waits until its device is gone and the replacement pod has a node.
   Status move(const Plan::Move& move) {
-    const bool used = move.annotate.empty() || !move.pods.empty();
+    const bool used = move.moveAnnotation.empty() || !move.pods.empty();
     if (used && move.pods.size() != 1)
       return {Code::conflict, "claim " + move.claim + " is no longer used by exactly one pod"};
     const auto device = client_.get<v1alpha::ElasticGPU>({"", move.device});
     if (!device.ok() || device->metadata.deleting())  // a pod of that name may be a different one by now
       return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is being deleted already"};
-    if (!move.annotate.empty())
+    if (!move.moveAnnotation.empty())
       if (auto s = askToMove(move, *device, used); !s.ok()) return s;
     return used ? evictAndWait(move, *device) : waitUntilGone(*device);
   }
 
   /// Asks the claim to move. The controller ungates no pod for the device once it is marked.
   Status askToMove(const Plan::Move& move, const v1alpha::ElasticGPU& device, bool used) {
-    if (!used) say("claim " + move.claim + " is scheduled again, so that it goes to node " + move.to);
+    if (!used) print("claim " + move.claim + " is scheduled again, so that it goes to node " + move.to);
     if (auto s = annotate(move, false); !s.ok()) return s;
     const auto marked = [&] {
       const auto now = client_.get<v1alpha::ElasticGPU>(core::keyOf(device.metadata));
@@ -181,7 +181,7 @@ class Execution {
     const auto* maker = pod->metadata.controller();
     if (maker == nullptr) return {Code::conflict, "pod " + move.pods.front() + " has no controller"};
     const auto placed = placedOf(*pod, *maker);
-    say("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
+    print("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
     if (auto s = evict(move, false); !s.ok()) return s;
     if (auto s = waitUntilGone(device); !s.ok()) return s;
     if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlaceTimeout))
@@ -203,7 +203,7 @@ class Execution {
   Status annotate(const Plan::Move& move, bool dry) {
     const auto claim = client_.get<v1alpha::ElasticGPUClaim>(core::ObjectKey::of(move.claim));
     if (!claim) return {claim.status().code(), "claim " + move.claim + ": " + claim.status().message()};
-    const auto answer = client_.call(kube::askToMove(*claim, move.annotate, dry));
+    const auto answer = client_.call(kube::askToMove(*claim, move.moveAnnotation, dry));
     if (answer.ok()) return Status::okay();
     return {answer.status().code(), "claim " + move.claim + " may not be changed now: " + answer.status().message()};
   }

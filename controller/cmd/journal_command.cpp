@@ -88,7 +88,7 @@ void show(const JournalOptions& options, const JournalRecord& record) {
 
 void write(JsonText& j, std::string_view name, const ReplaySummary::Share& share) {
   j.key(name).beginObject();
-  j.key("mean").value(share.mean).key("most").value(share.most).key("last").value(share.last).endObject();
+  j.key("mean").value(share.mean).key("max").value(share.max).key("last").value(share.last).endObject();
 }
 
 void write(JsonText& j, const ReplaySummary& o) {
@@ -135,7 +135,7 @@ Rows rows(const ReplaySummary& o) {
               {"deleted while they waited", std::to_string(o.left)}};
   for (const auto& [name, share] : {std::pair("core", o.core), std::pair("memory", o.memory)}) {
     out.emplace_back(std::string(name) + " allocated, mean", percent(share.mean));
-    out.emplace_back("  at most", percent(share.most));
+    out.emplace_back("  at most", percent(share.max));
     out.emplace_back("  at the end", percent(share.last));
   }
   const auto failure = o.firstFailure.value_or(ReplaySummary::FailedPlacement{});

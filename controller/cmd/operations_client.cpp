@@ -131,8 +131,8 @@ std::optional<kube::HttpResponse> answerOf(const std::string& server, const Call
     return std::nullopt;
   }
   if (answer->status != 200) {
-    const bool told = answer->header("content-type").starts_with("application/json");
-    std::string text = told ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
+    const bool isStatus = answer->header("content-type").starts_with("application/json");
+    std::string text = isStatus ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
     constexpr std::string_view kBody = "body: ";
     if (!bodyName.empty() && text.starts_with(kBody)) text.replace(0, kBody.size(), bodyName + ": ");
     constexpr std::string_view kTooLarge = "Request entity too large";

@@ -14,6 +14,7 @@
 #include "controller/kube/leader_election.h"
 #include "controller/plugin/hosted.h"
 #include "controller/reconcile/timeouts.h"
+#include "controller/scheduler/queue_order.h"
 
 namespace egpu::cmd {
 
@@ -52,7 +53,10 @@ struct CoreOptions {
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
   reconcile::Timeouts timeouts{};
-  std::chrono::milliseconds reservationAfter{600'000};  ///< waiting time of a claim before a node is reserved for it
+  /// Waiting time of a claim before a node is reserved for it.
+  std::chrono::milliseconds reservationAfter = std::chrono::seconds(scheduler::ReservationLimits{}.after);
+  /// Time without renewal after which a reservation expires.
+  std::chrono::milliseconds reservationTtl = std::chrono::seconds(scheduler::ReservationLimits{}.ttl);
   int64_t reservedFreeCards = 10;  ///< percent of a small cluster's free cards that a reserved node may withhold
   /// Names of schedulers that are served besides the extender's; empty = default-scheduler.
   std::vector<std::string> schedulers;

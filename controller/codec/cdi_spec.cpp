@@ -110,7 +110,7 @@ bool readPreparedFor(const std::string& json, CdiSpec& out) {
 }
 
 bool readEdits(const Json& edits, CdiSpec& out, bool& preparedFor) {
-  int said = 0;
+  int count = 0;
   for (const auto& each : listOf(edits, "env")) {
     if (!each.is_string()) return false;
     const auto& variable = each.get_ref<const std::string&>();
@@ -118,7 +118,7 @@ bool readEdits(const Json& edits, CdiSpec& out, bool& preparedFor) {
     if (equals == std::string::npos) return false;
     std::string name = variable.substr(0, equals), value = variable.substr(equals + 1);
     if (name == kPreparedFor)
-      preparedFor = ++said == 1 && readPreparedFor(value, out);
+      preparedFor = ++count == 1 && readPreparedFor(value, out);
     else
       out.edits.env.emplace_back(std::move(name), std::move(value));
   }

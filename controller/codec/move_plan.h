@@ -18,7 +18,7 @@ struct MovePlanAnswer {
     std::vector<std::string> pods;  ///< "namespace/name"; at most one if an eviction moves the claim
     /// Uid of the device. The claim's annotation elasticgpu.io/move must be set to it before the pod is evicted. Empty
     /// = no annotation is necessary.
-    std::string annotate;
+    std::string moveAnnotation;
   };
   bool ofClaim = false;  ///< the plan makes capacity for a claim; false: it frees whole cards
   std::string claim;     ///< that claim; empty if it does not exist

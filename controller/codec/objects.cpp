@@ -2,6 +2,7 @@
 // fields.
 #include "controller/codec/codec.h"
 #include "controller/codec/fields_core.h"
+#include "controller/codec/fields_dra.h"
 #include "controller/codec/fields_v1alpha.h"
 #include "controller/codec/json/reader.h"
 #include "controller/codec/json/writer.h"

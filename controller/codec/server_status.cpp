@@ -100,9 +100,9 @@ static base::Status toStatus(int http, const ServerStatus& status) {
   base::Status out(codeOf(http, status), std::move(message));
   out.http = http;
   out.reason = status.reason;
-  constexpr int64_t most = int64_t{24} * 3600;
+  constexpr int64_t max = int64_t{24} * 3600;
   if (status.retryAfterSeconds > 0)
-    out.retryAfter = std::chrono::seconds(status.retryAfterSeconds < most ? status.retryAfterSeconds : most);
+    out.retryAfter = std::chrono::seconds(status.retryAfterSeconds < max ? status.retryAfterSeconds : max);
   return out;
 }
 

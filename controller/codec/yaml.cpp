@@ -207,8 +207,8 @@ class TreeBuilder final : public YAML::EventHandler {
 /// Writes a tree as JSON and limits its size, because aliases can make the output much larger than the tree.
 class TreeWriter {
  public:
-  /// left: remaining bytes of `most`, the limit for all documents together.
-  TreeWriter(std::size_t left, std::size_t most) : left_(left), most_(most) {}
+  /// left: remaining bytes of `max`, the limit for all documents together.
+  TreeWriter(std::size_t left, std::size_t max) : left_(left), max_(max) {}
 
   std::string write(const Tree& tree) {
     one(tree);
@@ -217,7 +217,7 @@ class TreeWriter {
 
  private:
   void spend(std::size_t bytes) {
-    if (bytes > left_) throw Refused{0, 0, "expands to more than " + std::to_string(most_ >> 20) + " MiB"};
+    if (bytes > left_) throw Refused{0, 0, "expands to more than " + std::to_string(max_ >> 20) + " MiB"};
     left_ -= bytes;
   }
 
@@ -250,7 +250,7 @@ class TreeWriter {
 
   JsonText j_;
   std::size_t left_;
-  const std::size_t most_;
+  const std::size_t max_;
 };
 
 base::Status invalidYaml(int line, int column, const std::string& why) {
@@ -259,8 +259,8 @@ base::Status invalidYaml(int line, int column, const std::string& why) {
   return {base::Code::invalid, "YAML: " + where + why};
 }
 
-/// Converts all documents except empty ones and null. Fails if there are more than `most` documents or `bytes` bytes.
-base::Result<std::vector<std::string>> documents(std::string_view yaml, std::size_t most, std::size_t bytes) {
+/// Converts all documents except empty ones and null. Fails if there are more than `max` documents or `bytes` bytes.
+base::Result<std::vector<std::string>> documents(std::string_view yaml, std::size_t max, std::size_t bytes) {
   std::vector<std::string> out;
   try {
     if (!isUtf8(yaml)) return invalidYaml(0, 0, "is not UTF-8");
@@ -276,7 +276,7 @@ base::Result<std::vector<std::string>> documents(std::string_view yaml, std::siz
       lastStart = builder.start().pos;
       const TreePtr tree = builder.take();
       if (tree->kind == Tree::Kind::null) continue;
-      if (out.size() == most) return invalidYaml(0, 0, "holds more than one document");
+      if (out.size() == max) return invalidYaml(0, 0, "holds more than one document");
       out.push_back(TreeWriter(bytes - used, bytes).write(*tree));
       used += std::min(out.back().size(), bytes - used);
     }

@@ -48,7 +48,7 @@ void Journal::all(const scheduler::Cluster& cluster) {
   const base::MutexLock lock(mutex_);
   // A snapshot is accepted even if the buffer is full: it is a single entry, and no other one follows until it is
   // written.
-  waiting_.push_back({wall(), Whole{std::move(copy), recording_}});
+  unwritten_.push_back({wall(), Whole{std::move(copy), recording_}});
   recording_ = began_ = handed_ = true;
   wants_.store(false, std::memory_order_relaxed);
 }
@@ -64,7 +64,7 @@ void Journal::put(What what) {
   }
   const bool wasMuch = free_ <= kMuch;
   free_ -= std::min(free_, 1 + names / kNamesAsOne);
-  waiting_.push_back({wall(), std::move(what)});
+  unwritten_.push_back({wall(), std::move(what)});
   if (!wasMuch && free_ <= kMuch) filled_.notify_one();
 }
 
@@ -72,7 +72,7 @@ void Journal::flush() {
   base::MutexLock lock(mutex_);
   hurry_ = true;
   filled_.notify_one();
-  written_.wait(lock, [this]() EGPU_REQUIRES(mutex_) { return !hurry_ && !writing_ && waiting_.empty(); });
+  written_.wait(lock, [this]() EGPU_REQUIRES(mutex_) { return !hurry_ && !writing_ && unwritten_.empty(); });
 }
 
 std::deque<Journal::TimedChange> Journal::next(const std::stop_token& stop) {
@@ -81,7 +81,7 @@ std::deque<Journal::TimedChange> Journal::next(const std::stop_token& stop) {
   hurry_ = handed_ = false;
   free_ = kBuffered;
   writing_ = true;
-  return std::exchange(waiting_, {});
+  return std::exchange(unwritten_, {});
 }
 
 void Journal::run(const std::stop_token& stop) {

@@ -85,11 +85,11 @@ class Journal final : public allocator::ClusterListener {
   std::atomic<bool> wants_{true};
   base::Mutex mutex_;
   std::condition_variable_any filled_, written_;
-  std::deque<TimedChange> waiting_ EGPU_GUARDED_BY(mutex_);
-  std::size_t free_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
-  bool recording_ EGPU_GUARDED_BY(mutex_) = false;        ///< a snapshot was passed, and no record was dropped since
-  bool handed_ EGPU_GUARDED_BY(mutex_) = false;           ///< a snapshot is in waiting_
-  bool began_ EGPU_GUARDED_BY(mutex_) = false;            ///< a snapshot was passed at least once
+  std::deque<TimedChange> unwritten_ EGPU_GUARDED_BY(mutex_);  ///< changes for the writing thread, the oldest first
+  std::size_t free_ EGPU_GUARDED_BY(mutex_) = kBuffered;       ///< number of further records that fit in memory
+  bool recording_ EGPU_GUARDED_BY(mutex_) = false;  ///< a snapshot was passed, and no record was dropped since
+  bool handed_ EGPU_GUARDED_BY(mutex_) = false;     ///< a snapshot is in unwritten_
+  bool began_ EGPU_GUARDED_BY(mutex_) = false;      ///< a snapshot was passed at least once
   bool writing_ EGPU_GUARDED_BY(mutex_) = false, hurry_ EGPU_GUARDED_BY(mutex_) = false;
   uint64_t lost_ EGPU_GUARDED_BY(mutex_) = 0;  ///< dropped records that are not yet counted in the metrics
   std::jthread writer_;

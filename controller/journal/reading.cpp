@@ -20,7 +20,7 @@ class JournalFile {
       : name_(std::filesystem::path(path).filename()), in_(path), reading_(reading) {}
 
   /// Reports the records of this file. follows: the previous file was read to its end. Returns true if this file was.
-  bool tell(bool follows) {
+  bool read(bool follows) {
     if (!picture()) return false;
     const bool joined = follows && picture_.front().journal->continues;
     for (const auto& record : picture_) reading_.each(record, joined);
@@ -89,7 +89,7 @@ Status read(const std::string& folder, const Reading& reading) {
   int64_t last = 0;
   for (const auto& [number, path] : *files) {
     JournalFile file(path, reading);
-    follows = file.tell(follows && number == last + 1);
+    follows = file.read(follows && number == last + 1);
     last = number;
   }
   return Status::okay();

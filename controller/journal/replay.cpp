@@ -101,8 +101,8 @@ void Replay::advance(int64_t time) {
     const auto passed = static_cast<double>(time - now_);
     coreTime_ += passed * share(used_.core, capacity_.core);
     memoryTime_ += passed * share(used_.memory, capacity_.memory);
-    out_.core.most = std::max(out_.core.most, share(used_.core, capacity_.core));
-    out_.memory.most = std::max(out_.memory.most, share(used_.memory, capacity_.memory));
+    out_.core.max = std::max(out_.core.max, share(used_.core, capacity_.core));
+    out_.memory.max = std::max(out_.memory.max, share(used_.memory, capacity_.memory));
     now_ = time;
   }
 }
@@ -136,7 +136,7 @@ void Replay::picture(const JournalRecord& record, bool joined) {
     claim.cards.clear();
     claim.recorded.clear();
   }
-  waiting_.clear();
+  pendingGroups_.clear();
 }
 
 void Replay::change(const JournalRecord& record) {
@@ -246,7 +246,7 @@ void Replay::decided(const JournalDecision& decision) {
 
 void Replay::diverge() {
   diverged_ = true;
-  for (const auto& [since, group] : waiting_)
+  for (const auto& [since, group] : pendingGroups_)
     for (const auto& uid : group.uids) claims_[uid].own = true;
 }
 
@@ -298,13 +298,13 @@ void Replay::wait(const DecidedGroup& group) {
   }
   if (since == 0) since = ++lastWaiting_;
   for (const auto& uid : group.uids) claims_[uid].waits = since;
-  waiting_[since] = group;
+  pendingGroups_[since] = group;
 }
 
 void Replay::noLongerWaits(Claim& claim) {
-  if (const auto group = waiting_.find(claim.waits); group != waiting_.end()) {
+  if (const auto group = pendingGroups_.find(claim.waits); group != pendingGroups_.end()) {
     const auto uids = group->second.uids;
-    waiting_.erase(group);
+    pendingGroups_.erase(group);
     for (const auto& uid : uids) claims_[uid].waits = 0;
   }
   claim.waits = 0;
@@ -314,7 +314,7 @@ void Replay::retry() {
   if (!diverged_ || !freed_) return;
   freed_ = false;
   std::vector<DecidedGroup> hopeless;
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
+  for (auto at = pendingGroups_.begin(); at != pendingGroups_.end();) {
     const DecidedGroup group = (at++)->second;
     if (heldBack(*group.recorded)) continue;
     const auto alike = [&group](const DecidedGroup& other) {
@@ -337,8 +337,8 @@ ReplaySummary Replay::summary() const {
   const auto time = static_cast<double>(out.to - out.from);
   out.core.last = share(used_.core, capacity_.core);
   out.memory.last = share(used_.memory, capacity_.memory);
-  out.core.most = std::max(out.core.most, out.core.last);
-  out.memory.most = std::max(out.memory.most, out.memory.last);
+  out.core.max = std::max(out.core.max, out.core.last);
+  out.memory.max = std::max(out.memory.max, out.memory.last);
   out.core.mean = time > 0 ? coreTime_ / time : out.core.last;
   out.memory.mean = time > 0 ? memoryTime_ / time : out.memory.last;
   auto waits = waits_;

@@ -27,7 +27,7 @@ namespace egpu::journal {
 struct ReplaySummary {
   struct Share {
     double mean = 0;  ///< mean over time
-    double most = 0, last = 0;
+    double max = 0, last = 0;
   };
   struct FailedPlacement {
     int64_t at = 0;  ///< since 1970
@@ -65,7 +65,7 @@ class Replay {
     std::string name;
     int64_t arrived = 0;
     std::optional<int64_t> placed;
-    int64_t waits = 0;               ///< key of its group in waiting_; 0: not pending
+    int64_t waits = 0;               ///< key of its group in pendingGroups_; 0: not pending
     bool own = false;                ///< the replay decides about it, so recorded allocations of it are ignored
     bool gone = false;               ///< deleted
     std::set<std::string> recorded;  ///< if own: its devices' allocations in the record, "<device uid> <card>"
@@ -114,7 +114,7 @@ class Replay {
   int64_t lastWaiting_ = 0;
   std::unordered_map<std::string, Claim> claims_;         ///< by uid
   std::unordered_map<std::string, std::string> devices_;  ///< uid of the claim, by uid of the device
-  std::map<int64_t, DecidedGroup> waiting_;               ///< pending groups, the longest pending first
+  std::map<int64_t, DecidedGroup> pendingGroups_;         ///< pending groups, the longest pending first
   std::vector<int64_t> waits_;
   scheduler::Amount capacity_, used_;
   double coreTime_ = 0, memoryTime_ = 0;

@@ -188,8 +188,8 @@ LeaderElector::Attempt LeaderElector::attempt(std::stop_token stop) {
 bool LeaderElector::heldByAnother(Steady now) const {
   if (observed_.holderIdentity.empty() || observed_.holderIdentity == options_.identity) return false;
   if (role() == Role::leader) return true;  // even if it has expired: another process took it
-  const milliseconds said = std::chrono::seconds(std::clamp<int64_t>(observed_.leaseDurationSeconds, 0, 86'400));
-  return now < observedAt_ + (said > milliseconds(0) ? said : options_.leaseDuration);
+  const milliseconds stated = std::chrono::seconds(std::clamp<int64_t>(observed_.leaseDurationSeconds, 0, 86'400));
+  return now < observedAt_ + (stated > milliseconds(0) ? stated : options_.leaseDuration);
 }
 
 Status LeaderElector::take(const core::Lease& current, std::stop_token stop) {

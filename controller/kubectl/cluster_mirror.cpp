@@ -70,10 +70,10 @@ base::Result<std::unique_ptr<ClusterMirror>> ClusterMirror::read(const Connectio
       [&] { return fill(connection, s.classes); },
       [&] { return fill(connection, s.quotas); },
       [&] { return fill(connection, s.nodes); },
-      [&] { return fill(connection, s.carriers); },
+      [&] { return fill(connection, s.resourceClaims); },
       [&] { return fill(connection, s.namespaces); },
       [&] { return fill(connection, s.templates); },
-      [&] { return fill(connection, s.carrierTemplates); },
+      [&] { return fill(connection, s.resourceClaimTemplates); },
       [&] { return fill(connection, s.priorityClasses); },
       [&] {
         return fillIfServed(connection, s.taintRules, {"v1", "v1beta2"}).status();

@@ -85,7 +85,7 @@ void judge(const cache::Stores& stores, Tenant& tenant) {
   tenant.outlivesPods = true;
   for (const auto& owner : claim->metadata.ownerReferences) {
     if (owner.kind != "ResourceClaim") continue;
-    const auto resource = stores.carriers.get(core::keyOf(claim->metadata));
+    const auto resource = stores.resourceClaims.get(core::keyOf(claim->metadata));
     tenant.outlivesPods = !resource || resource->metadata.ownerReferences.empty();
     if (tenant.outlivesPods) tenant.obstacle = "it belongs to a ResourceClaim that was written by hand: delete that";
   }
@@ -202,7 +202,7 @@ class Draining {
     const auto made =
         connection_.send(kube::Method::post, pathOf(*version, {}, "devicetaintrules"), ruleOf(plan_, *version));
     if (!made && made.status().code() != Code::alreadyExists) return made.status();
-    say("DeviceTaintRule " + ruleName(plan_.card) + " keeps new claims off card " + plan_.card);
+    print("DeviceTaintRule " + ruleName(plan_.card) + " keeps new claims off card " + plan_.card);
     for (const auto& tenant : plan_.tenants) {
       if (!tenant.obstacle.empty()) continue;
       if (auto s = leave(tenant, false); !s.ok()) return s;
@@ -212,7 +212,7 @@ class Draining {
   }
 
  private:
-  static void say(const std::string& text) { printText(base::printable(text)); }
+  static void print(const std::string& text) { printText(base::printable(text)); }
 
   Status leave(const Tenant& tenant, bool dry) {
     if (!tenant.obstacle.empty()) return Status::okay();
@@ -227,7 +227,7 @@ class Draining {
       const auto pod = client.get<core::Pod>(core::ObjectKey::of(name));
       if (!pod && pod.status().code() == Code::notFound) continue;
       if (!pod) return {pod.status().code(), "pod " + name + ": " + pod.status().message()};
-      if (!dry) say("claim " + tenant.claim + ": pod " + name + " is evicted");
+      if (!dry) print("claim " + tenant.claim + ": pod " + name + " is evicted");
       if (auto s = evict(*pod, name, dry); !s.ok()) return s;
     }
     return Status::okay();

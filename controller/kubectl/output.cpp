@@ -74,9 +74,9 @@ std::string KubectlTable::text(const OutputFlags& flags) const {
   for (std::size_t c = 0; c < columns_.size(); ++c)
     if (columns_[c].show == Show::always || flags.output == "wide") shown.push_back(c);
   for (const auto c : shown) {
-    std::size_t most = flags.noHeaders ? 0 : columns_[c].header.size();
-    for (const auto& row : rows_) most = std::max(most, shownWidth(row[c]));
-    width.push_back(most);
+    std::size_t max = flags.noHeaders ? 0 : columns_[c].header.size();
+    for (const auto& row : rows_) max = std::max(max, shownWidth(row[c]));
+    width.push_back(max);
   }
   std::string out;
   const auto line = [&](const auto& cellOf) {

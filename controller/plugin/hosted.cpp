@@ -246,10 +246,10 @@ std::vector<std::string> HostedProvisioner::environment() const {
 
 std::vector<std::string> HostedProvisioner::command(const Manifest& manifest) const {
   std::vector<std::string> out{options_.hostBinary};
-  const Limits& most = options_.limits;
-  out.push_back("--memory=" + std::to_string(most.memory));
-  out.push_back("--files=" + std::to_string(most.files));
-  out.push_back("--processes=" + std::to_string(most.processes));
+  const Limits& limits = options_.limits;
+  out.push_back("--memory=" + std::to_string(limits.memory));
+  out.push_back("--files=" + std::to_string(limits.files));
+  out.push_back("--processes=" + std::to_string(limits.processes));
   for (const auto& paths : {credentials(), options_.hidden})
     for (const auto& path : paths)
       if (!path.empty()) out.push_back("--hide=" + absolute(path));
@@ -297,7 +297,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   if (verdict) {
     end = *verdict;
   } else {
-    end = {ReplyCode::crashed, "its process " + how + during()};
+    end = {ReplyCode::crashed, "its process " + how + currentCall()};
     if (const std::string tail = output_.tail(); !tail.empty()) end.message += ": " + tail;
   }
   end.message = fileOf(path_) + ": " + end.message;
@@ -305,7 +305,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
 }
 
 /// " during provision, mount": the calls in progress, as a hint at the cause.
-std::string HostedProvisioner::during() const {
+std::string HostedProvisioner::currentCall() const {
   const base::MutexLock lock(mutex_);
   std::string out;
   for (const auto& [id, pending] : pending_) {

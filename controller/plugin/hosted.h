@@ -131,7 +131,8 @@ class HostedProvisioner final : public CallingProvisioner {
   void sendLocked(const std::string& frame) EGPU_REQUIRES(mutex_);
   void flushLocked() EGPU_REQUIRES(mutex_);
   void goDown(const End& end);
-  std::string during() const;
+  /// Returns " during CALL" for messages; empty if no call is under way.
+  std::string currentCall() const;
   std::chrono::milliseconds nextBackoff();
   void wake() const;
   std::vector<std::string> environment() const;

@@ -65,14 +65,14 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
 void ApiRejections::report(const QueueKey& key, const std::string& message, std::stop_token stop) {
   switch (key.concern) {
     case Concern::claim:
-    case Concern::carrier:
-      return sayOnClaim(key.object, message, stop);
+    case Concern::resourceClaim:
+      return reportOnClaim(key.object, message, stop);
     case Concern::gang:
       for (const auto& claim : stores_.claimsOfGang(key.object.namespace_, key.object.name))
-        if (claim->status.phase != phase::kBound) return sayOnClaim(core::keyOf(claim->metadata), message, stop);
+        if (claim->status.phase != phase::kBound) return reportOnClaim(core::keyOf(claim->metadata), message, stop);
       return;
     case Concern::pod:
-      return sayOnPod(key.object, message, stop);
+      return reportOnPod(key.object, message, stop);
     case Concern::device: {
       const auto device = stores_.devices.get({"", key.object.name});
       event<cache::Gpu>(device, message);
@@ -103,18 +103,18 @@ void ApiRejections::report(const QueueKey& key, const std::string& message, std:
   }
 }
 
-void ApiRejections::sayOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
+void ApiRejections::reportOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
   const auto pod = stores_.pods.get(key);
   if (!pod) return;
   event<core::Pod>(pod, message);
   for (const auto& name : v1alpha::claimNames(*pod)) {  // claims for which the pod's step chooses a node
     const core::ObjectKey claim{key.namespace_, name};
     const auto known = stores_.claims.get(claim);
-    if (known && known->status.phase != phase::kBound) sayOnClaim(claim, message, stop);
+    if (known && known->status.phase != phase::kBound) reportOnClaim(claim, message, stop);
   }
 }
 
-void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
+void ApiRejections::reportOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
   const auto claim = stores_.claims.get(key);
   if (!claim)  // the claim could not be created for its ResourceClaim
     for (const auto& pod : stores_.podsOfClaim(key)) event<core::Pod>(pod, message);
@@ -122,7 +122,7 @@ void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& me
   if (claim->metadata.deleting() || claim->status.phase == phase::kLost) return event<cache::Claim>(claim, message);
   const auto as =
       claim->status.phase == phase::kBound ? ConditionUpdate::As::resourceClaimNotReady : ConditionUpdate::As::notBound;
-  const auto status = status_.say({ConditionUpdate::of(claim->metadata, as, reason::kRefused, message)}, stop);
+  const auto status = status_.report({ConditionUpdate::of(claim->metadata, as, reason::kRefused, message)}, stop);
   if (!status.ok()) base::log::debug("not reported on the claim", {{"claim", key.str()}, {"why", status.str()}});
 }
 

@@ -37,8 +37,8 @@ class ApiRejections {
  private:
   /// Reports the message on the objects that the key concerns.
   void report(const QueueKey& key, const std::string& message, std::stop_token stop);
-  void sayOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
-  void sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
+  void reportOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
+  void reportOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
   template <class T>
   void event(const typename cache::Store<T>::Ptr& object, const std::string& message);
 

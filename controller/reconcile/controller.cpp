@@ -29,10 +29,10 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       quotaSink_(stores_.quotas),
       podSink_(stores_),
       nodeSink_(stores_.nodes),
-      carrierSink_(stores_.carriers),
+      resourceClaimSink_(stores_.resourceClaims),
       namespaceSink_(stores_.namespaces),
       templateSink_(stores_.templates),
-      carrierTemplateSink_(stores_.carrierTemplates),
+      resourceClaimTemplateSink_(stores_.resourceClaimTemplates),
       priorityClassSink_(stores_.priorityClasses),
       gpus_(client, gpuSink_, options_.reflector),
       claims_(client, claimSink_, options_.reflector),
@@ -40,10 +40,10 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       quotas_(client, quotaSink_, options_.reflector),
       pods_(client, podSink_, options_.reflector),
       nodes_(client, nodeSink_, options_.reflector),
-      carriers_(client, carrierSink_, options_.reflector),
+      resourceClaims_(client, resourceClaimSink_, options_.reflector),
       namespaces_(client, namespaceSink_, options_.reflector),
       templates_(client, templateSink_, options_.reflector),
-      carrierTemplates_(client, carrierTemplateSink_, options_.reflector),
+      resourceClaimTemplates_(client, resourceClaimTemplateSink_, options_.reflector),
       priorityClasses_(client, priorityClassSink_, options_.reflector),
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}),
       podGroups_(client, stores_.podGroups,
@@ -65,10 +65,10 @@ void Controller::start() {
   quotas_.start();
   pods_.start();
   nodes_.start();
-  carriers_.start();
+  resourceClaims_.start();
   namespaces_.start();
   templates_.start();
-  carrierTemplates_.start();
+  resourceClaimTemplates_.start();
   priorityClasses_.start();
   taintRules_.start();
   podGroups_.start();
@@ -79,9 +79,9 @@ void Controller::gather(std::stop_token stop) {
   // Decisions need all lists: a card that is not listed yet would count as gone.
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !quotas_.waitForSync(stop) || !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) ||
-      !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !templates_.waitForSync(stop) ||
-      !carrierTemplates_.waitForSync(stop) || !priorityClasses_.waitForSync(stop) || !taintRules_.waitForSync(stop) ||
-      !podGroups_.waitForSync(stop))
+      !resourceClaims_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !templates_.waitForSync(stop) ||
+      !resourceClaimTemplates_.waitForSync(stop) || !priorityClasses_.waitForSync(stop) ||
+      !taintRules_.waitForSync(stop) || !podGroups_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -133,12 +133,12 @@ void Controller::enqueueAll() {
   stores_.claims.forEach([this](const auto& o) {
     queue_.add(claimKey(core::keyOf(o->metadata)));
     if (const auto gang = gangNamedBy(*o)) queue_.add(gangKey(*gang));
-    if (!madeFor(*o).empty()) queue_.add(carrierKey(core::keyOf(o->metadata)));
+    if (!madeFor(*o).empty()) queue_.add(resourceClaimKey(core::keyOf(o->metadata)));
     if (o->status.phase == v1alpha::keys::phase::kBound) queue_.add(usageKey(core::keyOf(o->metadata)));
   });
-  stores_.carriers.forEach([this](const auto& o) { queue_.add(carrierKey(core::keyOf(o->metadata))); });
+  stores_.resourceClaims.forEach([this](const auto& o) { queue_.add(resourceClaimKey(core::keyOf(o->metadata))); });
   stores_.templates.forEach([this](const auto& o) { queue_.add(templateKey(core::keyOf(o->metadata))); });
-  stores_.carrierTemplates.forEach([this](const auto& o) { queue_.add(templateKey(core::keyOf(o->metadata))); });
+  stores_.resourceClaimTemplates.forEach([this](const auto& o) { queue_.add(templateKey(core::keyOf(o->metadata))); });
   stores_.pods.forEach([this](const auto& o) { queue_.add(podKey(core::keyOf(o->metadata))); });
 }
 
@@ -211,10 +211,10 @@ void Controller::stop() {
   quotas_.stop();
   pods_.stop();
   nodes_.stop();
-  carriers_.stop();
+  resourceClaims_.stop();
   namespaces_.stop();
   templates_.stop();
-  carrierTemplates_.stop();
+  resourceClaimTemplates_.stop();
   priorityClasses_.stop();
   taintRules_.stop();
   podGroups_.stop();

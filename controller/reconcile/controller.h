@@ -95,10 +95,10 @@ class Controller {
   cache::StoreSink<cache::Quota> quotaSink_;
   cache::PodSink podSink_;
   cache::StoreSink<core::Node> nodeSink_;
-  cache::StoreSink<core::ResourceClaim> carrierSink_;
+  cache::StoreSink<core::ResourceClaim> resourceClaimSink_;
   cache::StoreSink<core::Namespace> namespaceSink_;
   cache::StoreSink<cache::ClaimTemplate> templateSink_;
-  cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_;
+  cache::StoreSink<core::ResourceClaimTemplate> resourceClaimTemplateSink_;
   cache::StoreSink<core::PriorityClass> priorityClassSink_;
   kube::Reflector<cache::Gpu> gpus_;
   kube::Reflector<cache::Claim> claims_;
@@ -106,10 +106,10 @@ class Controller {
   kube::Reflector<cache::Quota> quotas_;
   kube::Reflector<core::Pod> pods_;
   kube::Reflector<core::Node> nodes_;
-  kube::Reflector<core::ResourceClaim> carriers_;
+  kube::Reflector<core::ResourceClaim> resourceClaims_;
   kube::Reflector<core::Namespace> namespaces_;
   kube::Reflector<cache::ClaimTemplate> templates_;
-  kube::Reflector<core::ResourceClaimTemplate> carrierTemplates_;
+  kube::Reflector<core::ResourceClaimTemplate> resourceClaimTemplates_;
   kube::Reflector<core::PriorityClass> priorityClasses_;
   cache::OptionalMirror<core::DeviceTaintRule> taintRules_;
   cache::OptionalMirror<core::PodGroup> podGroups_;

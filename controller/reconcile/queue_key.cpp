@@ -10,7 +10,7 @@ constexpr std::array<std::pair<std::string_view, Concern>, 18> kConcerns{{{"clai
                                                                           {"gang", Concern::gang},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
-                                                                          {"carrier", Concern::carrier},
+                                                                          {"resourceclaim", Concern::resourceClaim},
                                                                           {"pod", Concern::pod},
                                                                           {"node", Concern::node},
                                                                           {"class", Concern::cls},
@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, Concern>, 18> kConcerns{{{"clai
                                                                           {"quota", Concern::quota},
                                                                           {"template", Concern::claimTemplate}}};
 bool namespaced(Concern c) {
-  return c == Concern::claim || c == Concern::gang || c == Concern::carrier || c == Concern::pod ||
+  return c == Concern::claim || c == Concern::gang || c == Concern::resourceClaim || c == Concern::pod ||
          c == Concern::usage || c == Concern::quota || c == Concern::claimTemplate;
 }
 

@@ -14,7 +14,7 @@ enum class Concern {
   gang,
   device,
   card,
-  carrier,
+  resourceClaim,
   pod,
   node,
   cls,
@@ -44,7 +44,7 @@ struct QueueKey {
 inline std::string claimKey(const core::ObjectKey& key) { return "claim/" + key.str(); }
 /// Key of a gang of the namespace, by its name; a PodGroup's gang has the name "/" + PodGroup.
 inline std::string gangKey(const core::ObjectKey& gang) { return "gang/" + gang.str(); }
-inline std::string carrierKey(const core::ObjectKey& key) { return "carrier/" + key.str(); }
+inline std::string resourceClaimKey(const core::ObjectKey& key) { return "resourceclaim/" + key.str(); }
 inline std::string podKey(const core::ObjectKey& key) { return "pod/" + key.str(); }
 inline std::string deviceKey(std::string_view name) { return "device/" + std::string(name); }
 inline std::string cardKey(std::string_view name) { return "card/" + std::string(name); }

@@ -49,8 +49,8 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
       binder_(writer_, stores, cluster, provisioning_),
       volumes_(client_, clock, timeouts_),
       users_(writer_, stores, binder_, events, clock, metrics),
-      carrier_(writer_, stores, clock, timeouts_),
-      stock_(writer_, stores, carrier_, events),
+      resourceClaim_(writer_, stores, clock, timeouts_),
+      stock_(writer_, stores, resourceClaim_, events),
       templates_(writer_, stores, clock, timeouts_),
       claimContext_{
           .writer = writer_,
@@ -59,7 +59,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
           .binder = binder_,
           .provisioning = provisioning_,
           .classes = classes_,
-          .bridge = carrier_,
+          .bridge = resourceClaim_,
           .users = users_,
           .status = status_,
           .waiting = waiting_,
@@ -70,7 +70,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
       },
       claimParts_(claimContext_),
       claims_(claimContext_, claimParts_),
-      devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events, timeouts_),
+      devices_(writer_, stores, binder_, provisioning_, resourceClaim_, users_, events, timeouts_),
       use_(stores, clock, timeouts_.usageInterval),
       quotas_(writer_, stores, cluster, clock, timeouts_, metrics, events),
       pods_(claimContext_, claimParts_, events),
@@ -113,12 +113,12 @@ Outcome Reconciler::node(const std::string& name) {
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
-  for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
+  for (const auto& claim : resourceClaim_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
 }
 
-Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
-  const auto status = status_.say(outcome.updates, stop);
+Outcome Reconciler::report(Outcome outcome, std::stop_token stop) {
+  const auto status = status_.report(outcome.updates, stop);
   const bool evaluatedAnyway = outcome.isRetry() && status.code() == base::Code::conflict;
   if (!status.ok() && !evaluatedAnyway) return Outcome::nextState(status);
   return outcome;
@@ -127,7 +127,7 @@ Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
 Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
   auto outcome = claims_.reportSlowProvisioning(plugin);
   // One claim whose write fails must not delay the key of all claims: its report is repeated in the next step.
-  const auto status = status_.say(outcome.updates, stop);
+  const auto status = status_.report(outcome.updates, stop);
   if (!status.ok()) base::log::debug("not reported on all claims", {{"plugin", plugin}, {"why", status.str()}});
   return outcome;
 }
@@ -136,7 +136,7 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
   Outcome outcome;
   for (int state = 0; state < kStatesAtOnce; ++state) {
     waiting_.remove(claimKey(key));  // the step adds the key again if it has to wait
-    outcome = say(claims_.step(key, stop), stop);
+    outcome = report(claims_.step(key, stop), stop);
     if (!outcome.isRequeueNow() || stop.stop_requested()) return outcome;
   }
   return Outcome::after(timeouts_.yieldInterval);
@@ -144,12 +144,12 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
 
 Outcome Reconciler::gang(const core::ObjectKey& key, std::stop_token stop) {
   waiting_.remove(gangKey(key));  // the step adds the key again if it has to wait
-  return say(claims_.gangStep(key, stop), stop);
+  return report(claims_.gangStep(key, stop), stop);
 }
 
 Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
   waiting_.remove(podKey(key));
-  return say(pods_.step(key, stop), stop);
+  return report(pods_.step(key, stop), stop);
 }
 
 bool Reconciler::isBeingBound(const cache::Claim& claim) const {
@@ -172,13 +172,14 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
     if (!claim) return false;
     if (claim->status.phase == phase::kBound || awaitsFirstChoice(*claim)) return true;
     // A claim that waits for the pod is allocated before it is Bound.
-    const auto carrier = stores_.carriers.get(key);
-    return carrier && carrier->allocation;
+    const auto resourceClaim = stores_.resourceClaims.get(key);
+    return resourceClaim && resourceClaim->allocation;
   });
 }
 
-bool Reconciler::hasTurn(const std::string& queueKey) const {
-  return waiting_.unschedulable.hasTurn(queueKey) || claimParts_.preemptor.preemption().turns().hasTurn(queueKey);
+bool Reconciler::isCurrent(const std::string& queueKey) const {
+  return waiting_.unschedulable.isCurrent(queueKey) ||
+         claimParts_.preemptor.preemption().planQueue().isCurrent(queueKey);
 }
 
 bool Reconciler::goesFirst(const std::string& queueKey) const {
@@ -189,14 +190,14 @@ bool Reconciler::goesFirst(const std::string& queueKey) const {
     case Concern::plans:
       return true;
     case Concern::gang:
-      return hasTurn(queueKey);
+      return isCurrent(queueKey);
     case Concern::claim: {
-      if (hasTurn(queueKey)) return true;
+      if (isCurrent(queueKey)) return true;
       const auto claim = stores_.claims.get(key->object);
       return claim && isBeingBound(*claim);
     }
     case Concern::pod: {
-      if (hasTurn(queueKey)) return true;
+      if (isCurrent(queueKey)) return true;
       const auto pod = stores_.pods.get(key->object);
       return pod && isNearRunning(*pod);
     }
@@ -224,7 +225,7 @@ bool Reconciler::mayFit(const CapacityNeeds& needs) {
   return !device || !cluster_.queries().excessWith(asks.front(), *device);
 }
 
-Outcome Reconciler::giveCapacityTurns() {
+Outcome Reconciler::requeueUnschedulable() {
   const auto next = waiting_.unschedulable.next([this](const CapacityNeeds& needs) { return mayFit(needs); });
   for (const auto& key : next.keys) enqueue_(key);
   return next.again ? Outcome::after(*next.again) : Outcome::done();
@@ -247,7 +248,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return devices_.step(object.name, stop);
     case Concern::card:
       return auditor_.step(object.name, stop);
-    case Concern::carrier:
+    case Concern::resourceClaim:
       return stock_.step(object, stop);
     case Concern::pod:
       return pod(object, stop);
@@ -262,7 +263,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::quota:
       return quotas_.step(object, stop);
     case Concern::usage:
-      return say(use_.step(object), stop);
+      return report(use_.step(object), stop);
     case Concern::claimTemplate:
       return templates_.step(object, stop);
     case Concern::assumed: {
@@ -273,7 +274,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::reservations:
       return renewReservations();
     case Concern::capacity:
-      return giveCapacityTurns();
+      return requeueUnschedulable();
     case Concern::plans:
       return claimParts_.preemptor.startNextSearch();
     case Concern::explain:

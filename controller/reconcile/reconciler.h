@@ -86,7 +86,7 @@ class Reconciler {
   bool goesFirst(const std::string& queueKey) const;
   /// Number of claims, pods and ResourceClaims with state here; for tests.
   std::size_t remembered() const {
-    return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered() +
+    return waiting_.claims() + pods_.remembered() + resourceClaim_.remembered() + stock_.remembered() +
            templates_.remembered();
   }
 
@@ -94,7 +94,7 @@ class Reconciler {
   /// Runs the states of a claim one after the other, as long as each leads to the next one at once.
   Outcome claim(const core::ObjectKey& key, std::stop_token stop);
   /// True if the key has the turn for capacity, or for a search for victims.
-  bool hasTurn(const std::string& queueKey) const;
+  bool isCurrent(const std::string& queueKey) const;
   /// True if the claim has a device and is not Bound yet.
   bool isBeingBound(const cache::Claim& claim) const;
   /// True if the claim waits for its first consumer, and no search for a node has failed.
@@ -108,13 +108,13 @@ class Reconciler {
   /// Expires reservations that were not renewed, and enqueues the owners that should renew.
   Outcome renewReservations();
   /// Gives turns to keys that wait for capacity.
-  Outcome giveCapacityTurns();
+  Outcome requeueUnschedulable();
   Outcome explain();
   /// True if the capacity that is free now may suit the needs.
   bool mayFit(const CapacityNeeds& needs);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes the condition updates of a step.
-  Outcome say(Outcome outcome, std::stop_token stop);
+  Outcome report(Outcome outcome, std::stop_token stop);
   void count(const QueueKey& key, const Outcome& outcome, base::Clock::Steady start);
 
   const Timeouts timeouts_;
@@ -135,7 +135,7 @@ class Reconciler {
   Binder binder_;
   BoundVolumes volumes_;
   Users users_;
-  ResourceClaimBridge carrier_;
+  ResourceClaimBridge resourceClaim_;
   ResourceClaimAdopter stock_;
   TemplateSync templates_;
   ClaimContext claimContext_;

@@ -85,13 +85,13 @@ Routing::Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::R
   stores_.claims.listen([this](const auto& b, const auto& a) { onClaim(b, a); });
   stores_.devices.listen([this](const auto& b, const auto& a) { onDevice(b, a); });
   stores_.cards.listen([this](const auto& b, const auto& a) { onCard(b, a); });
-  stores_.carriers.listen([this](const auto& b, const auto& a) { onCarrier(b, a); });
+  stores_.resourceClaims.listen([this](const auto& b, const auto& a) { onResourceClaim(b, a); });
   stores_.pods.listen([this](const auto& b, const auto& a) { onPod(b, a); });
   stores_.nodes.listen([this](const auto& b, const auto& a) { onNode(b, a); });
   stores_.classes.listen([this](const auto& b, const auto& a) { onClass(b, a); });
   stores_.namespaces.listen([this](const auto& b, const auto& a) { onNamespace(b, a); });
   stores_.templates.listen([this](const auto& b, const auto& a) { onTemplate(b, a); });
-  stores_.carrierTemplates.listen(
+  stores_.resourceClaimTemplates.listen(
       [this](const auto& b, const auto& a) { enqueue_(templateKey(core::keyOf((a ? a : b)->metadata))); });
   stores_.podGroups.listen([this](const auto& b, const auto& a) { onPodGroup(b, a); });
   stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
@@ -144,9 +144,9 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   if (!after || meta.deleting() || (before && before->metadata.uid != meta.uid)) {
     for (const auto& device : stores_.devicesOfClaim((before ? before : after)->metadata.uid))
       enqueue_(deviceKey(device->metadata.name));
-    enqueue_(carrierKey(key));
+    enqueue_(resourceClaimKey(key));
   } else if (!before && !madeFor(*after).empty()) {
-    enqueue_(carrierKey(key));  // the ResourceClaim that it was made for may be gone
+    enqueue_(resourceClaimKey(key));  // the ResourceClaim that it was made for may be gone
   }
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   for (const auto* side : {before, after})
@@ -294,14 +294,14 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
   if (any && after) capacityChanged();
 }
 
-void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after) {
-  const auto& carrier = after ? *after : *before;
-  const auto key = core::keyOf(carrier.metadata);
+void Routing::onResourceClaim(const core::ResourceClaim* before, const core::ResourceClaim* after) {
+  const auto& resourceClaim = after ? *after : *before;
+  const auto key = core::keyOf(resourceClaim.metadata);
   enqueue_(claimKey(key));
-  enqueue_(carrierKey(key));
-  for (const auto& device : stores_.devicesOfClaim(ResourceClaimBridge::ownerUid(carrier)))
+  enqueue_(resourceClaimKey(key));
+  for (const auto& device : stores_.devicesOfClaim(ResourceClaimBridge::ownerUid(resourceClaim)))
     enqueue_(deviceKey(device->metadata.name));
-  if (carrier.allocation && asks(carrier)) enqueue_(deviceKey(carrier.allocation->device));
+  if (resourceClaim.allocation && asks(resourceClaim)) enqueue_(deviceKey(resourceClaim.allocation->device));
   heldFor(key);
   podsOf(key);
 }

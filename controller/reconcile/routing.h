@@ -38,7 +38,7 @@ class Routing {
   void onCard(const cache::Gpu* before, const cache::Gpu* after);
   /// Enqueues the claims whose usage of the card changed. No other key depends on usage.
   void claimsUse(const cache::Gpu* before, const cache::Gpu& after);
-  void onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after);
+  void onResourceClaim(const core::ResourceClaim* before, const core::ResourceClaim* after);
   void onPod(const core::Pod* before, const core::Pod* after);
   void onNode(const core::Node* before, const core::Node* after);
   void onClass(const cache::Class* before, const cache::Class* after);

@@ -224,9 +224,9 @@
 //        are open and nominated, and fit on their nominated nodes without all victims, but not with
 //        this one (for more than four members once a second for all victims, and in between by a
 //        read of the member that names the device: priority/shared_plans.h). Crash after a part of
-//        V1: no claim is evicted (model: room.py room=partial, room=bare), and the next step of the
-//        reporting member writes all of it. A member keeps its nomination while the reporting
-//        member has one (room=left): a nomination that is added or dropped requeues all members.
+//        V1: no claim is evicted (model: preemption.py nomination=partial, =bare), and the next step of
+//        the reporting member writes all of it. A member keeps its nomination while the reporting
+//        member has one (nomination=left): a nomination that is added or dropped requeues all members.
 //   gang as victim: A victim that is in a gang (VictimGang): all evictable members are victims,
 //        with the lowest priority of any, and after claims that are in no gang. V2, and each V3 to
 //        V5, checks whether the preemptor needs all of these together. No member continues with V4
@@ -292,7 +292,7 @@
 //                                     suit get turns, in queue order (retry/unschedulable_queue.h).
 //                                     Growth (resize) waits in the same way
 //   a quota that refused it           another version of the namespace's quotas, in the same turns
-//   a search for victims              its turn (priority/plan_turns.h); after a search without
+//   a search for victims              its turn (priority/plan_queue.h); after a search without
 //                                     result, its own backoff
 //   its victims                       their devices, and each change of a nomination that names
 //                                     them (routing.cpp)

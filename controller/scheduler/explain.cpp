@@ -19,8 +19,8 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kReasonsTold = 10;  ///< maximum number of reasons in a sentence
-constexpr std::size_t kModelsTold = 8;
+constexpr std::size_t kMaxReasons = 10;  ///< maximum number of reasons in a sentence
+constexpr std::size_t kMaxModels = 8;
 
 /// Counters of one stage.
 struct Counting {
@@ -93,10 +93,10 @@ std::string otherModelText(const Cluster::State& state, const Request& request) 
   std::size_t named = 0;
   for (const std::string_view model : models) {
     if (anyOf(request.models, model)) return text;
-    if (++named <= kModelsTold)
+    if (++named <= kMaxModels)
       list += (list.empty() ? "" : ", ") + (model.empty() ? "without a name" : std::string(model));
   }
-  return models.empty() ? text : text + " (the cluster has " + list + (named > kModelsTold ? ", …)" : ")");
+  return models.empty() ? text : text + " (the cluster has " + list + (named > kMaxModels ? ", …)" : ")");
 }
 
 class Explaining {
@@ -141,15 +141,15 @@ class Explaining {
     } else if (policy_ && !CardChoice(state_, request_, *policy_, needs_).fits(node)) {
       if (!divides(request_)) return void(fault(enough_, "without a fixed set of fitting cards"));
       const SplitTotal total(request_);
-      int64_t room = 0;
+      int64_t capacity = 0;
       for (const CardId id : node.cards) {
         const CardRecord& card = state_.cards[id];
         const Need& need = needs_.of(card.type);
         if (need.possible() && cardFits(card, need, request_))
-          room += total.capacityOn(state_.types[card.type], card.free());
+          capacity += total.capacityOn(state_.types[card.type], card.free());
       }
-      if (room >= total.steps()) return void(fault(enough_, "without a set of cards that it can be divided over"));
-      lacks(short_, total.inUnits(total.steps()), total.inUnits(room));
+      if (capacity >= total.steps()) return void(fault(enough_, "without a set of cards that it can be divided over"));
+      lacks(short_, total.inUnits(total.steps()), total.inUnits(capacity));
     }
   }
 
@@ -311,7 +311,7 @@ std::string Explanation::text() const {
     std::string_view separator = lead;
     int64_t rest = 0;
     for (std::size_t i = 0; i < reasons.size(); ++i) {
-      if (i >= kReasonsTold) {
+      if (i >= kMaxReasons) {
         rest += reasons[i].second;
         continue;
       }
@@ -319,7 +319,7 @@ std::string Explanation::text() const {
       separator = ", ";
     }
     if (rest > 0)
-      line += ", " + std::to_string(rest) + " for " + std::to_string(reasons.size() - kReasonsTold) + " other reasons";
+      line += ", " + std::to_string(rest) + " for " + std::to_string(reasons.size() - kMaxReasons) + " other reasons";
   };
   std::size_t firstOfCards = 1;
   std::vector<std::pair<std::string, int64_t>> nodes = first.reasons;

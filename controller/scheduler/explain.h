@@ -37,7 +37,7 @@ struct StageReport {
 struct Remedy {
   enum class Kind {
     ask,      ///< request `request` instead, which fits now
-    release,  ///< free `rooms` on `node`
+    release,  ///< free `shortages` on `node`
     add,      ///< add `cards` empty cards like `card` to `node`; empty = to one new node
   };
   /// Capacity to release on one card (charged), and the minimum number of claims.
@@ -50,7 +50,7 @@ struct Remedy {
   Kind kind = Kind::ask;
   Request request;
   std::string node;  ///< for `ask`: node on which the request fits now
-  std::vector<CardCapacity> rooms;
+  std::vector<CardCapacity> shortages;
   int64_t nodeClaims = 0;  ///< for `release`: minimum number of the node's claims to release
   int64_t cards = 0;
   v1alpha::Card card;  ///< for `add`: smallest sufficient card; an empty model = any

@@ -48,11 +48,11 @@ class Forecasting {
 
  private:
   /// Returns how many further claims fit the node's own limits, whatever its cards hold.
-  int64_t roomOfNode(const NodeRecord& node) const {
+  int64_t capacityOfNode(const NodeRecord& node) const {
     const NodeAmount free = node.free();
-    int64_t room = std::min(times(free.cpuMilli, request_.cpuMilli), times(free.memory, request_.podMemory));
-    if (request_.maxClaimsPerNode > 0) room = std::min(room, request_.maxClaimsPerNode - node.claims);
-    return std::max<int64_t>(room, 0);
+    int64_t capacity = std::min(times(free.cpuMilli, request_.cpuMilli), times(free.memory, request_.podMemory));
+    if (request_.maxClaimsPerNode > 0) capacity = std::min(capacity, request_.maxClaimsPerNode - node.claims);
+    return std::max<int64_t>(capacity, 0);
   }
 
   int64_t timesOn(const CardRecord& card, const Need& need) const {
@@ -80,10 +80,11 @@ class Forecasting {
       counts[state_.types[card.type].model] += n;
       sum += n;
     }
-    const int64_t room = roomOfNode(node);
+    const int64_t capacity = capacityOfNode(node);
     const bool oneModel = counts.size() == 1;
-    if (!oneModel && (request_.cards > 1 || room < sum)) return counts.empty();
-    for (const auto& [model, n] : counts) add(std::string(model), std::min(n / request_.cards, oneModel ? room : n));
+    if (!oneModel && (request_.cards > 1 || capacity < sum)) return counts.empty();
+    for (const auto& [model, n] : counts)
+      add(std::string(model), std::min(n / request_.cards, oneModel ? capacity : n));
     return true;
   }
 

@@ -18,8 +18,8 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kNodesLooked = 4096;  ///< evaluated nodes between two pauses, about a millisecond
-constexpr int kSetbacks = 3;                ///< maximum number of pauses in one try that cost a member its place
+constexpr std::size_t kNodesBetweenPauses = 4096;  ///< evaluated nodes between two pauses, about a millisecond
+constexpr int kSetbacks = 3;                       ///< maximum number of pauses in one try that cost a member its place
 
 class Gathering {
  public:
@@ -51,7 +51,7 @@ class Gathering {
       return std::move(result_);
     }
     bool first = true;
-    for (const TopologyGroup* group : inTurn(*within)) {
+    for (const TopologyGroup* group : ordered(*within)) {
       if (!std::exchange(first, false) && pause_) pause_();
       if (allIn(group)) return std::move(result_);
     }
@@ -63,17 +63,17 @@ class Gathering {
   using Unit = GangUnit;
   static constexpr std::span<const std::size_t> kNobody{};
 
-  std::vector<const TopologyGroup*> inTurn(const std::vector<TopologyGroup>& within) const {
-    std::vector<const TopologyGroup*> turn;
-    turn.reserve(within.size());
-    for (const TopologyGroup& group : within) turn.push_back(&group);
-    if (turn.size() < 2) return turn;
+  std::vector<const TopologyGroup*> ordered(const std::vector<TopologyGroup>& within) const {
+    std::vector<const TopologyGroup*> order;
+    order.reserve(within.size());
+    for (const TopologyGroup& group : within) order.push_back(&group);
+    if (order.size() < 2) return order;
     const std::string liked = scheduler::decide(cluster_, members_.front().request, members_.front().suits).node;
-    const auto first = std::find_if(turn.begin(), turn.end(), [&liked](const TopologyGroup* group) {
+    const auto first = std::find_if(order.begin(), order.end(), [&liked](const TopologyGroup* group) {
       return std::find(group->nodes.begin(), group->nodes.end(), liked) != group->nodes.end();
     });
-    if (first != turn.end()) std::rotate(turn.begin(), first, first + 1);
-    return turn;
+    if (first != order.end()) std::rotate(order.begin(), first, first + 1);
+    return order;
   }
 
   bool allIn(const TopologyGroup* group) {
@@ -93,7 +93,7 @@ class Gathering {
     std::optional<std::size_t> lacks;
     int setbacks = 0;
     for (std::size_t next = 0; next < order.size() && !lacks;) {
-      if (pause_ && setbacks < kSetbacks && evaluations() - paused_ >= kNodesLooked) {
+      if (pause_ && setbacks < kSetbacks && evaluations() - paused_ >= kNodesBetweenPauses) {
         const std::size_t left = othersDecide(order, next);
         setbacks += left < next;
         next = left;
@@ -247,9 +247,9 @@ class Gathering {
     touched(places_[i]);
   }
 
-  /// Releases all members placed after the first `kept` ones.
-  void takeBack(std::size_t kept) {
-    while (placed_.size() > kept) {
+  /// Releases all members placed after the first `size` ones.
+  void takeBack(std::size_t size) {
+    while (placed_.size() > size) {
       const std::size_t i = placed_.back();
       for (const Placement& p : decisions_[i].placements) cluster_.giveBack(p.ref(), uids_[i]);
       if (members_[i].claim) asked_.pop_back();
@@ -319,17 +319,18 @@ class Gathering {
   /// True if the remedy would release more of a card than its holders outside the gang have.
   bool releasesMembers(const Remedy& remedy) const {
     return remedy.kind == Remedy::Kind::release &&
-           std::any_of(remedy.rooms.begin(), remedy.rooms.end(), [this](const Remedy::CardCapacity& room) {
-             const auto card = cluster_.findCard(room.card);
+           std::any_of(remedy.shortages.begin(), remedy.shortages.end(), [this](const Remedy::CardCapacity& shortage) {
+             const auto card = cluster_.findCard(shortage.card);
              auto others = card.used;
              int64_t claims = card.claims;
              for (const std::size_t i : placed_)
                for (const Placement& p : decisions_[i].placements) {
-                 if (p.card != room.card) continue;
+                 if (p.card != shortage.card) continue;
                  others = {others.core - p.charged.core, others.memory - p.charged.memory};
                  --claims;
                }
-             return room.amount.core > others.core || room.amount.memory > others.memory || room.claims > claims;
+             return shortage.amount.core > others.core || shortage.amount.memory > others.memory ||
+                    shortage.claims > claims;
            });
   }
 

@@ -28,8 +28,8 @@ int64_t emptyCardsOf(const Cluster::State& state) {
 
 class Emptying {
  public:
-  Emptying(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit, const Pause& pause)
-      : cluster_(cluster), movers_(movers), most_(most), left_(limit), pause_(pause), holdings_(holdingsOf(cluster_)) {}
+  Emptying(const Cluster& cluster, const Movers& movers, int64_t max, int64_t limit, const Pause& pause)
+      : cluster_(cluster), movers_(movers), max_(max), left_(limit), pause_(pause), holdings_(holdingsOf(cluster_)) {}
 
   MovePlan run() {
     const int64_t before = emptyCardsOf(state());
@@ -93,7 +93,7 @@ class Emptying {
       for (const Holding& each : holdings) touched.insert(each.card);
     });
     // Other claims may have moved here since the candidates were counted.
-    if (!movable || claims.empty() || static_cast<int64_t>(plan_.moves.size() + claims.size()) > most_) return false;
+    if (!movable || claims.empty() || static_cast<int64_t>(plan_.moves.size() + claims.size()) > max_) return false;
     std::sort(claims.begin(), claims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
     left_ -= static_cast<int64_t>(claims.size());
     const auto emptyOf = [&](const std::set<std::string>& cards) {
@@ -144,7 +144,7 @@ class Emptying {
 
   Cluster cluster_;
   const Movers& movers_;
-  const int64_t most_;
+  const int64_t max_;
   int64_t left_;  ///< decisions left
   const Pause& pause_;
   const Holdings holdings_;
@@ -201,9 +201,9 @@ MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const Node
   return {preemption.possible, std::move(moves), preemption.decision, 0, preemption.exact};
 }
 
-MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit,
+MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t max, int64_t limit,
                           const Pause& pause) {
-  return Emptying(cluster, movers, most, limit, pause).run();
+  return Emptying(cluster, movers, max, limit, pause).run();
 }
 
 }  // namespace egpu::scheduler

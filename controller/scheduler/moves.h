@@ -75,9 +75,9 @@ MovePlan movesToLetAllIn(const Cluster& cluster, const std::vector<GangMember>& 
                          int64_t limit = kMaxMoveDecisions, const Pause& pause = {});
 
 /// Empties cards, those with the fewest and smallest claims first, while this increases the number of empty cards, by
-/// at most `most` moves. A card is emptied only if all its claims can move to cards that are in use. A claim whose
+/// at most `max` moves. A card is emptied only if all its claims can move to cards that are in use. A claim whose
 /// policy spreads would take an empty card, so it never moves.
-MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit = kMaxMoveDecisions,
+MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t max, int64_t limit = kMaxMoveDecisions,
                           const Pause& pause = {});
 
 /// Plans moves for a cluster, by one of the functions above.
@@ -86,11 +86,11 @@ using MovePlanner = std::function<MovePlan(const Cluster&)>;
 /// True if the first move helps even if it is carried out without any reservation: the claim is released and decided
 /// again, in either order. Wherever it goes, the remaining plan must be shorter and reach the same goal.
 bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& movers, const MovePlanner& planner);
-/// Reorders the plan so that it begins with a move for which firstMoveHolds() is true. Considers at most `most` moves
+/// Reorders the plan so that it begins with a move for which firstMoveHolds() is true. Considers at most `max` moves
 /// that can be made first; each other move still has its capacity. Returns false and keeps the order if there is none.
 /// For one request all moves leave one node, for a gang several nodes: a claim that its policy would return to one of
 /// them may still be able to leave another at once.
 bool beginWithMoveThatHolds(const Cluster& cluster, MovePlan& plan, const Movers& movers, const MovePlanner& planner,
-                            std::size_t most);
+                            std::size_t max);
 
 }  // namespace egpu::scheduler

@@ -269,10 +269,10 @@ class Preempting {
     for (const PossibleVictim& each : holders) scheduler::hold(cluster_, *each.device, *each.holdings);
     if (!any) return;
     found_ = false;
-    const auto most = static_cast<int64_t>(holders.size());
-    for (int64_t n = std::max<int64_t>(1, place.bound.holders); n <= most && !found_; ++n) {
+    const auto max = static_cast<int64_t>(holders.size());
+    for (int64_t n = std::max<int64_t>(1, place.bound.holders); n <= max && !found_; ++n) {
       if (best_.possible && bestCost_.holders < n) return;
-      if (combinations(most, n) > left_) {
+      if (combinations(max, n) > left_) {
         cutAt_ = std::min(cutAt_, n);
         spare(node, holders);
         return;
@@ -296,7 +296,7 @@ class Preempting {
   void choose(const std::string& node, const std::vector<PossibleVictim>& holders, std::size_t from, int64_t n,
               const Loss& loss) {
     if (n == 0) {
-      if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
+      if (fits()) consider(node, {static_cast<int64_t>(chosen_.size()), loss});
       return;
     }
     for (std::size_t i = from; i + static_cast<std::size_t>(n) <= holders.size(); ++i) {
@@ -325,7 +325,7 @@ class Preempting {
       chosen_.push_back(&each);
       loss = loss + each.loss;
     }
-    if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
+    if (fits()) consider(node, {static_cast<int64_t>(chosen_.size()), loss});
     for (const PossibleVictim* each : chosen_) scheduler::hold(cluster_, *each->device, *each->holdings);
   }
 
@@ -339,7 +339,7 @@ class Preempting {
     return decision_.fits;
   }
 
-  void keep(const std::string& node, Cost cost) {
+  void consider(const std::string& node, Cost cost) {
     if (best_.possible && std::tie(bestCost_, best_.node) <= std::tie(cost, node)) {
       found_ = found_ || !given_.accept;  // its acceptance was not tested
       return;

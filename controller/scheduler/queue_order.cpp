@@ -35,10 +35,10 @@ std::vector<ReservedNode> reserveNodes(const Cluster& cluster, const std::vector
                                        const ReservationLimits& limits) {
   std::vector<ReservedNode> reserved;
   Nodes taken;
-  const std::size_t most =
-      std::min(limits.most, std::max<std::size_t>(1, cluster.gpuNodeCount() / std::max<std::size_t>(1, limits.share)));
+  const std::size_t max = std::min(
+      limits.maxNodes, std::max<std::size_t>(1, cluster.gpuNodeCount() / std::max<std::size_t>(1, limits.share)));
   for (const PendingRequest& request : waiting) {
-    if (reserved.size() >= most) break;
+    if (reserved.size() >= max) break;
     if (now - request.since < limits.after) continue;
     const NodePredicate open = [&](std::string_view node) {
       return taken.find(node) == taken.end() && (!request.suits || request.suits(node));

@@ -39,15 +39,20 @@ struct ReservedNode {
 };
 
 struct ReservationLimits {
-  int64_t after = 600;     ///< seconds of waiting before a node is reserved
-  std::size_t most = 16;   ///< maximum number of reserved nodes, and …
-  std::size_t share = 50;  ///< … at most one in `share` nodes with cards, but at least one
+  int64_t after = 600;        ///< seconds of waiting before a node is reserved
+  std::size_t maxNodes = 16;  ///< maximum number of reserved nodes, and …
+  std::size_t share = 50;     ///< … at most one in `share` nodes with cards, but at least one
   /// For one gang, the first in queue order that has waited for `after`: at most one in `gangShare` nodes with cards,
   /// but at least one (choice/plan_reservations.h).
   std::size_t gangShare = 2;
   /// In a cluster with fewer than `share` nodes with cards, the maximum percentage of the free cards that a claim's
   /// reservation can withhold; 100 = no limit. Used by the allocator only.
   int64_t freeCardPercent = 10;
+  /// Seconds after which a reservation of nodes or quota expires unless its owner renews it, by being tried again.
+  /// Longer than any backoff between two attempts of a claim. Used by the allocator only.
+  int64_t ttl = 600;
+  /// Seconds without renewal after which the owner is asked to renew.
+  int64_t renewAfter() const { return ttl / 5; }
 };
 
 /// Returns when the holder of a device uid got it. Recent holders are expected to stay only briefly.
@@ -61,7 +66,7 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// The node is the one that is expected to be free first (choice/expected_availability.h); ties: lower name. A reserved
 /// node is kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in
 /// an eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is
-/// always expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served,
+/// always expected to end soon. Reservations are bounded by `maxNodes` and `share`. They end when the owner is served,
 /// leaves, or is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller

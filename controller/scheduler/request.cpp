@@ -91,8 +91,8 @@ class RequestReader {
     if (!entries_.core) return true;
     const auto& [key, text] = *entries_.core;
     const bool split = request_.split != Split::none;
-    const int64_t most = split ? static_cast<int64_t>(SplitTotal::kMaxCards) : kMaxCards;
-    std::optional<int64_t> percent = readCount(fieldOf(key), text, 100 * most, refusal_);
+    const int64_t max = split ? static_cast<int64_t>(SplitTotal::kMaxCards) : kMaxCards;
+    std::optional<int64_t> percent = readCount(fieldOf(key), text, 100 * max, refusal_);
     if (!percent) return false;
     if (*percent <= 100 || split) {
       request_.perCard.core = *percent * kMilliPerPercent;

@@ -73,9 +73,9 @@ std::string whyNot(const std::vector<Resizing::OfCard>& cards) {
       text += " is too small for that even if empty";
       continue;
     }
-    const Amount most{std::max<int64_t>(0, card.available.core + card.old.core),
-                      std::max<int64_t>(0, card.available.memory + card.old.memory)};
-    text += " can provide " + amounts(most) + ", the claim would need " + amounts(*card.wanted);
+    const Amount max{std::max<int64_t>(0, card.available.core + card.old.core),
+                     std::max<int64_t>(0, card.available.memory + card.old.memory)};
+    text += " can provide " + amounts(max) + ", the claim would need " + amounts(*card.wanted);
   }
   return text;
 }

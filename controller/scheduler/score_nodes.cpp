@@ -106,7 +106,7 @@ class JudgingAll {
       for (std::size_t i = 0; i < fit.size(); ++i) fit[i] = fit[i] && next[i];
     }
     if (!claims_.empty())
-      keepWithin(nodes, ids, fit);
+      restrictTo(nodes, ids, fit);
     else if (requests_.size() > 1)
       for (std::size_t i = 0; i < fit.size(); ++i)
         fit[i] = fit[i] && !togetherOn(cluster_, requests_, nodes[i]).empty();
@@ -115,7 +115,7 @@ class JudgingAll {
 
  private:
   /// Clears nodes on which the requests exceed the quotas.
-  void keepWithin(std::span<const std::string_view> nodes, const std::vector<NodeId>& ids, std::vector<bool>& fit) {
+  void restrictTo(std::span<const std::string_view> nodes, const std::vector<NodeId>& ids, std::vector<bool>& fit) {
     std::vector<bool> sure(fit.size(), false);
     if (filtered(requests_)) {
       auto within = requests_.front();

@@ -46,9 +46,9 @@ void scoreLinks(const Cluster& cluster, const std::string& node, std::vector<Ran
     for (std::size_t a = 0; a < cards.size(); ++a)
       for (std::size_t b = 0; b < cards.size(); ++b)
         if (a != b && cards[b].given) links[a] += record.topology->scores().at(placeOf(cards[a]), placeOf(cards[b]));
-  const int64_t most = links.empty() ? 0 : *std::max_element(links.begin(), links.end());
+  const int64_t max = links.empty() ? 0 : *std::max_element(links.begin(), links.end());
   for (std::size_t i = 0; i < cards.size(); ++i)
-    cards[i].scores["topology"] = cards[i].scores["static"] = most > 0 ? links[i] * 100 / most : 0;
+    cards[i].scores["topology"] = cards[i].scores["static"] = max > 0 ? links[i] * 100 / max : 0;
 }
 
 RankedNode describe(const Cluster& cluster, const Request& request, Decision decision) {

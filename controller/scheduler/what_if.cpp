@@ -181,7 +181,7 @@ class TryingSteps {
   }
 
   /// Raises each placement to the old amounts.
-  static void keepOld(Decision& there, const std::vector<Holding>& old) {
+  static void restoreOld(Decision& there, const std::vector<Holding>& old) {
     for (auto& placement : there.placements)
       for (const Holding& had : old)
         if (had.card == placement.card)
@@ -214,7 +214,7 @@ class TryingSteps {
     giveBack(claim.device, old);
     if (result.inPlace) {
       Decision there{true, result.node, result.placements};
-      if (step.runs) keepOld(there, old);
+      if (step.runs) restoreOld(there, old);
       hold(now_.cluster, claim.device, there, nodeAmountOf(old));
       count(now_.quotas, now_.cluster, claim.device, owner, there);
       asks(claim, step);

@@ -52,7 +52,7 @@ std::string padded(std::string text, std::size_t width) {
 
 /// Letter and colour of a claim. They depend on its name, so that the claim looks the same on all cards of its node and
 /// in every map. Claims of one node share a letter or colour only when all are in use.
-struct Look {
+struct ClaimStyle {
   char letter = '?';
   int color = 0;
 };
@@ -63,13 +63,13 @@ class BarStyle {
     std::uint64_t letters = 0, colors = 0;
     for (const auto& card : node.cards)
       for (const auto& take : card.allocations) {
-        auto [it, fresh] = looks_.try_emplace(take.claim);
+        auto [it, fresh] = styles_.try_emplace(take.claim);
         if (!fresh) continue;
         const std::size_t hue = hueOf(take.claim);
         it->second = {kLetters[claimed(letters, hue, kLetters.size())], kColors[claimed(colors, hue, kColors.size())]};
       }
   }
-  const Look& of(const std::string& claim) const { return looks_.at(claim); }
+  const ClaimStyle& of(const std::string& claim) const { return styles_.at(claim); }
 
  private:
   static constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -90,12 +90,12 @@ class BarStyle {
     return i;
   }
 
-  std::map<std::string, Look, std::less<>> looks_;
+  std::map<std::string, ClaimStyle, std::less<>> styles_;
 };
 
 class Bar {
  public:
-  Bar(std::size_t cells, bool color, const BarStyle& looks) : cells_(cells), color_(color), looks_(looks) {}
+  Bar(std::size_t cells, bool color, const BarStyle& style) : cells_(cells), color_(color), style_(style) {}
 
   /// Draws the amount `of(claim)` out of `whole` for each claim, in the order of the claims. Each claim with an amount
   /// gets at least one cell while cells are left.
@@ -125,15 +125,15 @@ class Bar {
  private:
   std::string segment(const std::string& claim, std::size_t n) const {
     std::string out;
-    const Look& look = looks_.of(claim);
-    if (color_) out += "\033[38;5;" + std::to_string(look.color) + "m";
-    for (std::size_t i = 0; i < n; ++i) out += color_ ? "█" : std::string(1, look.letter);
+    const ClaimStyle& claimStyle = style_.of(claim);
+    if (color_) out += "\033[38;5;" + std::to_string(claimStyle.color) + "m";
+    for (std::size_t i = 0; i < n; ++i) out += color_ ? "█" : std::string(1, claimStyle.letter);
     if (color_) out += "\033[0m";
     return out;
   }
   std::size_t cells_;
   bool color_;
-  const BarStyle& looks_;
+  const BarStyle& style_;
 };
 
 /// Returns the number of cells of a bar so that the line of a card fits: two bars, index, model, core and memory.
@@ -166,7 +166,7 @@ void writePods(std::string& out, const ClaimPods& pods, const std::string& claim
   for (std::size_t i = 0; i < it->second.size(); ++i) out += (i == 0 ? "" : ", ") + it->second[i];
 }
 
-void writeCard(std::string& out, const MapCard& c, const Bar& bar, const BarStyle& looks, std::size_t modelWidth,
+void writeCard(std::string& out, const MapCard& c, const Bar& bar, const BarStyle& style, std::size_t modelWidth,
                bool color, const ClaimPods& pods) {
   out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
   out += bar.draw(c, c.core, [](const MapAllocation& m) { return m.core; });
@@ -178,11 +178,11 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const BarStyl
   if (const auto used = inUse(c.usage); !used.empty()) out += "         in use: " + used + "\n";
   for (const auto& m : c.allocations) {
     out += "         ";
-    const Look& look = looks.of(m.claim);
+    const ClaimStyle& claimStyle = style.of(m.claim);
     if (color)
-      out += "\033[38;5;" + std::to_string(look.color) + "m█\033[0m";
+      out += "\033[38;5;" + std::to_string(claimStyle.color) + "m█\033[0m";
     else
-      out += look.letter;
+      out += claimStyle.letter;
     out += " " + m.claim + "  ";
     out +=
         m.adminAccess() ? "admin access" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
@@ -300,8 +300,8 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options, const 
     out += "  " + counted(here.cards, "card") + ", core " + v1alpha::formatMilliCards(here.usedCore) + " of " +
            v1alpha::formatMilliCards(here.core) + ", memory " + v1alpha::readableBytes(here.usedMemory) + " of " +
            v1alpha::readableBytes(here.memory) + "\n";
-    const BarStyle looks(n);
-    const Bar bar(cells, options.color, looks);
+    const BarStyle style(n);
+    const Bar bar(cells, options.color, style);
     for (std::size_t i = 0; i < n.cards.size(); ++i) {
       std::size_t end = i;
       if (empty(n.cards[i])) ++end;
@@ -312,7 +312,7 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options, const 
                " cards of " + v1alpha::readableBytes(n.cards[i].memory) + "\n";
         i = end - 1;
       } else {
-        writeCard(out, n.cards[i], bar, looks, modelWidth, options.color, pods);
+        writeCard(out, n.cards[i], bar, style, modelWidth, options.color, pods);
       }
     }
   }

@@ -163,14 +163,14 @@ http::Response Moves::carryOut(const http::Request& request, const MovePlan& pla
   const auto device = stores_.devices.get({"", first.device});
   const auto pod = first.pods.size() == 1 ? stores_.pods.get(core::ObjectKey::of(first.pods.front())) : nullptr;
   const auto* maker = pod ? pod->metadata.controller() : nullptr;
-  const bool unused = first.pods.empty() && !first.annotate.empty();
+  const bool unused = first.pods.empty() && !first.moveAnnotation.empty();
   if (!device || device->metadata.deleting() || (!unused && (maker == nullptr || pod->metadata.deleting())))
     return later(409, "claim " + first.claim + " is being moved already, or is not used by exactly one pod",
                  std::chrono::seconds(1));
   UnderWay move{first.claim, first.device, device->metadata.uid, {}, {}, {}, 0, clock_.now()};
-  if (!first.annotate.empty())
+  if (!first.moveAnnotation.empty())
     if (const auto s = annotate(request, first, false, stop); !s.ok()) return refused(s);
-  if (pod && !first.annotate.empty() && device->status.reason.empty())
+  if (pod && !first.moveAnnotation.empty() && device->status.reason.empty())
     return later(409,
                  "claim " + first.claim + " is requested to leave device " + first.device +
                      ": its pod is evicted once the controller has marked the device",
@@ -189,7 +189,7 @@ http::Response Moves::carryOut(const http::Request& request, const MovePlan& pla
 }
 
 Status Moves::wouldGo(const http::Request& request, const MovePlan::Move& move, const std::stop_token& stop) {
-  if (!move.annotate.empty())
+  if (!move.moveAnnotation.empty())
     if (auto s = annotate(request, move, true, stop); !s.ok()) return s;
   for (const auto& name : move.pods) {
     const auto pod = stores_.pods.get(core::ObjectKey::of(name));
@@ -210,8 +210,8 @@ std::size_t Moves::placedOf(const std::string& namespace_, const std::string& ma
 Status Moves::annotate(const http::Request& request, const MovePlan::Move& move, bool dry, std::stop_token stop) {
   const auto claim = stores_.claims.get(core::ObjectKey::of(move.claim));
   if (!claim) return {Code::conflict, "claim " + move.claim + " is gone: ask again"};
-  if (claim->metadata.annotation(v1alpha::keys::kMoveAnnotation) == move.annotate) return Status::okay();
-  return asCaller(request, kube::askToMove(*claim, move.annotate, dry),
+  if (claim->metadata.annotation(v1alpha::keys::kMoveAnnotation) == move.moveAnnotation) return Status::okay();
+  return asCaller(request, kube::askToMove(*claim, move.moveAnnotation, dry),
                   "claim " + move.claim + " may not be changed now", std::move(stop));
 }
 

@@ -47,7 +47,7 @@ bool WorkQueue::makeReady(const std::string& key) {
 
 void WorkQueue::enqueue(const std::string& key, KeyState& entry) {
   auto& group = groups_[entry.group];
-  if (!group.hasReady()) turns_.push_back(entry.group);
+  if (!group.hasReady()) readyGroups_.push_back(entry.group);
   auto& keys = entry.first ? group.first : group.ready;
   entry.place = keys.insert(keys.end(), key);
   ++depth_;
@@ -68,15 +68,16 @@ bool WorkQueue::mayTake(const std::string& name, int slowWorkers, bool othersRea
   if (its == 0) return true;
   const int free = all - static_cast<int>(processing_.size());
   if (its >= 3 * (free - 1)) return false;
-  return turns_.size() == 1 || its < all / 2;
+  return readyGroups_.size() == 1 || its < all / 2;
 }
 
-std::deque<std::string>::iterator WorkQueue::nextTurn() {
-  if (fairness_.workers == 0 || turns_.empty()) return turns_.begin();
+std::deque<std::string>::iterator WorkQueue::nextGroup() {
+  if (fairness_.workers == 0 || readyGroups_.empty()) return readyGroups_.begin();
   const int slowWorkers = noteSlow();
-  const bool othersReady = std::any_of(
-      turns_.begin(), turns_.end(), [this](const auto& name) EGPU_REQUIRES(mutex_) { return !slow_.contains(name); });
-  return std::find_if(turns_.begin(), turns_.end(), [&](const std::string& name) EGPU_REQUIRES(mutex_) {
+  const bool othersReady =
+      std::any_of(readyGroups_.begin(), readyGroups_.end(),
+                  [this](const auto& name) EGPU_REQUIRES(mutex_) { return !slow_.contains(name); });
+  return std::find_if(readyGroups_.begin(), readyGroups_.end(), [&](const std::string& name) EGPU_REQUIRES(mutex_) {
     return mayTake(name, slowWorkers, othersReady);
   });
 }
@@ -106,9 +107,9 @@ void WorkQueue::noteStep(const std::string& key, const std::string& group, Stead
   }
 }
 
-std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& turn) {
-  std::string name = std::move(*turn);
-  turns_.erase(turn);
+std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& position) {
+  std::string name = std::move(*position);
+  readyGroups_.erase(position);
   auto& group = groups_.at(name);
   auto& keys = group.first.empty() ? group.ready : group.first;
   std::string key = std::move(keys.front());
@@ -119,13 +120,13 @@ std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& turn) {
   entry.mapped().group = name;
   entry.mapped().place.reset();
   processing_.emplace(key, std::move(entry.mapped()));
-  if (group.hasReady()) turns_.push_back(std::move(name));
+  if (group.hasReady()) readyGroups_.push_back(std::move(name));
   return key;
 }
 
 /// Wakes one worker in get() if there is a key for it. A worker that takes a key wakes the next one.
 void WorkQueue::wakeWorker() {
-  if (nextTurn() != turns_.end()) readyChanged_.notify_one();
+  if (nextGroup() != readyGroups_.end()) readyChanged_.notify_one();
 }
 
 void WorkQueue::add(const std::string& key) {
@@ -202,15 +203,15 @@ int WorkQueue::retries(const std::string& key) const {
 
 std::optional<std::string> WorkQueue::get(std::stop_token stop) {
   base::MutexLock lock(mutex_);
-  // The predicate stores the turn: a second nextTurn() could find none, because a step may have become slow meanwhile.
-  auto turn = turns_.end();
-  readyChanged_.wait(lock, stop,
-                     [&]() EGPU_REQUIRES(mutex_) { return shutDown_ || (turn = nextTurn()) != turns_.end(); });
+  // The predicate stores the turn: a second nextGroup() could find none, because a step may have become slow meanwhile.
+  auto position = readyGroups_.end();
+  readyChanged_.wait(
+      lock, stop, [&]() EGPU_REQUIRES(mutex_) { return shutDown_ || (position = nextGroup()) != readyGroups_.end(); });
   if (shutDown_ || stop.stop_requested()) {
     wakeWorker();  // this worker may have consumed the notification of another one
     return std::nullopt;
   }
-  auto taken = take(turn);
+  auto taken = take(position);
   lock.unlock();
   return report(std::move(taken));
 }
@@ -218,15 +219,15 @@ std::optional<std::string> WorkQueue::get(std::stop_token stop) {
 std::optional<std::string> WorkQueue::tryGet() {
   base::MutexLock lock(mutex_);
   if (shutDown_) return std::nullopt;
-  const auto turn = nextTurn();
-  if (turn == turns_.end()) return std::nullopt;
-  auto taken = take(turn);
+  const auto position = nextGroup();
+  if (position == readyGroups_.end()) return std::nullopt;
+  auto taken = take(position);
   lock.unlock();
   return report(std::move(taken));
 }
 
-WorkQueue::Taken WorkQueue::take(const std::deque<std::string>::iterator& turn) {
-  std::string key = takeFrom(turn);
+WorkQueue::Taken WorkQueue::take(const std::deque<std::string>::iterator& position) {
+  std::string key = takeFrom(position);
   auto& since = processing_.at(key).since;
   const Steady now = clock_.now();
   const duration<double> waited = now - since;
@@ -274,7 +275,7 @@ void WorkQueue::shutDown() {
       group.first.clear();
       group.ready.clear();
     }
-    turns_.clear();
+    readyGroups_.clear();
     depth_ = 0;
     dirty_.clear();
     delayed_.clear();

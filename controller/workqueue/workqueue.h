@@ -85,7 +85,7 @@ class WorkQueue {
 
   /// Stops accepting and returning keys. Drops ready and delayed keys, because the next start derives them again.
   void shutDown();
-  /// Blocks until no key is being processed. Returns false if `atMost` passes first. Call after shutDown().
+  /// Blocks until no key is being processed. Returns false if `timeout` passes first. Call after shutDown().
   bool drain(std::chrono::milliseconds timeout);
 
   /// Returns the key that has been processed for longest, and since when. Returns nullopt if no key is being processed.
@@ -129,14 +129,14 @@ class WorkQueue {
   void promote(const std::string& key, KeyState& entry) EGPU_REQUIRES(mutex_);
   bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const EGPU_REQUIRES(mutex_);
   /// Returns the first group in turns_ that may get another worker; end() if there is none.
-  std::deque<std::string>::iterator nextTurn() EGPU_REQUIRES(mutex_);
+  std::deque<std::string>::iterator nextGroup() EGPU_REQUIRES(mutex_);
   /// Records the keys whose current step already takes too long as slow. Returns the number of workers of slow groups.
   int noteSlow() EGPU_REQUIRES(mutex_);
   /// Records a finished step, which may change whether the group is slow.
   void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took)
       EGPU_REQUIRES(mutex_);
-  std::string takeFrom(const std::deque<std::string>::iterator& turn) EGPU_REQUIRES(mutex_);
-  Taken take(const std::deque<std::string>::iterator& turn) EGPU_REQUIRES(mutex_);
+  std::string takeFrom(const std::deque<std::string>::iterator& position) EGPU_REQUIRES(mutex_);
+  Taken take(const std::deque<std::string>::iterator& position) EGPU_REQUIRES(mutex_);
   /// Updates the metrics, and returns the key.
   std::string report(Taken taken) EGPU_EXCLUDES(mutex_);
   void wakeWorker() EGPU_REQUIRES(mutex_);
@@ -156,8 +156,8 @@ class WorkQueue {
   std::condition_variable_any readyChanged_;  ///< a key can be taken, or shutDown() was called
   std::condition_variable_any workChanged_;   ///< processing_ became empty
   std::unordered_map<std::string, KeyGroup> groups_ EGPU_GUARDED_BY(mutex_);  ///< by name
-  std::deque<std::string> turns_ EGPU_GUARDED_BY(mutex_);  ///< names of groups with ready keys; the front is next
-  std::size_t depth_ EGPU_GUARDED_BY(mutex_) = 0;          ///< ready keys of all groups
+  std::deque<std::string> readyGroups_ EGPU_GUARDED_BY(mutex_);  ///< names of groups with ready keys; the front is next
+  std::size_t depth_ EGPU_GUARDED_BY(mutex_) = 0;                ///< ready keys of all groups
   /// Keys to process; again, if also in processing_.
   std::unordered_map<std::string, KeyState> dirty_ EGPU_GUARDED_BY(mutex_);
   /// Keys that a worker processes, one worker per key.

@@ -25,10 +25,10 @@ HEADER = "# Written by manifests/chart/generate.py from {}; edit that file.\n"
 def without_comments(path):
     """Returns the text without comment lines. Raises ValueError if a line of a block scalar looks like a comment."""
     text = path.read_text(encoding="utf-8")
-    kept = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
-    if list(yaml.safe_load_all(kept)) != list(yaml.safe_load_all(text)):
+    text_only = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
+    if list(yaml.safe_load_all(text_only)) != list(yaml.safe_load_all(text)):
         raise ValueError(f"{path}: a line of a text begins with '#'")
-    return kept.removeprefix("---\n")
+    return text_only.removeprefix("---\n")
 
 
 def copied():

@@ -21,10 +21,10 @@ std::string trimmed(const std::string& text) {
   return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(" \t\r") + 1 - from);
 }
 
-int64_t number(const std::string& text, int64_t most) {
+int64_t number(const std::string& text, int64_t max) {
   if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos) return -1;
   const int64_t value = std::stoll(text);
-  return value > most ? -1 : value;
+  return value > max ? -1 : value;
 }
 
 /// Reads a card's file; returns false if the driver is configured to exclude the card.

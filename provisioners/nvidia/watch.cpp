@@ -23,10 +23,10 @@ std::string driverOf(const std::vector<NvmlCard>& cards) {
 /// Returns the message of a card's XIDs. Each further XID changes it; above kMaxExactCount it changes rarely, so that a
 /// card with a flood of errors does not cause a write of its condition at each check.
 std::string messageOf(unsigned long long xid, uint64_t count) {
-  uint64_t told = count;
+  uint64_t reported = count;
   if (count > kMaxExactCount)
-    for (told = kMaxExactCount; told <= count / 2;) told *= 2;
-  return illnessOf(xid) + (count > 1 ? "; errors so far: " + std::to_string(told) : "");
+    for (reported = kMaxExactCount; reported <= count / 2;) reported *= 2;
+  return illnessOf(xid) + (count > 1 ? "; errors so far: " + std::to_string(reported) : "");
 }
 
 }  // namespace
@@ -143,8 +143,8 @@ void Watch::judge(NodeCards& node) {
       seen_.erase(seen);
       continue;
     }
-    auto& said = card.illness.empty() ? card.illness : card.event;
-    if (card.recoveryAction <= int64_t{kRecoveryNone}) said = messageOf(seen->second.xid, seen->second.count);
+    auto& message = card.illness.empty() ? card.illness : card.event;
+    if (card.recoveryAction <= int64_t{kRecoveryNone}) message = messageOf(seen->second.xid, seen->second.count);
   }
   for (LostCard& card : node.lost)
     if (const auto seen = seen_.find(card.uuid); seen != seen_.end())
@@ -158,14 +158,14 @@ void Watch::judgeLinksLocked(std::vector<NvmlCard>& cards) {
   for (const NvmlCard& card : cards)
     if (!card.mig) toSwitch[card.model] = std::max(toSwitch[card.model], card.switchLinks);
   for (NvmlCard& card : cards) {
-    auto& most = maxLinks_[card.uuid];
-    if (card.mig) most.clear();
+    auto& active = maxLinks_[card.uuid];
+    if (card.mig) active.clear();
     std::map<std::string, int64_t> now;
     for (const Link& link : card.links)
       if (link.type == "nvlink") now[link.peer] = link.count;
     int64_t down = card.mig ? 0 : toSwitch[card.model] - card.switchLinks;
     for (const NvmlCard& peer : cards) {
-      auto& known = most[peer.uuid];
+      auto& known = active[peer.uuid];
       known = peer.mig ? 0 : std::max(known, now[peer.uuid]);
       down += known - now[peer.uuid];
     }

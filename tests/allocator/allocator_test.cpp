@@ -38,7 +38,7 @@ TEST_F(AllocatorTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
   EXPECT_EQ(learned(), 4);
 }
 
-TEST_F(AllocatorTest, ForgettingTellsThoseWhoWait) {
+TEST_F(AllocatorTest, ForgettingWakesThoseWhoWait) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   view.forget("k");
   EXPECT_EQ(grown, 1);
@@ -75,16 +75,16 @@ TEST_F(AllocatorTest, DroppingTheOwnEarlierDecisionDoesNotOutdateARequest) {
   EXPECT_TRUE(view.decideGang({ask("g", 100)}, {{}}));
 }
 
-TEST_F(AllocatorTest, TellsOfEachDecision) {
-  std::vector<bool> told;
+TEST_F(AllocatorTest, ReportsEachDecision) {
+  std::vector<bool> answers;
   view.onDecision([&](bool fits, double seconds) {
     EXPECT_GE(seconds, 0);
-    told.push_back(fits);
+    answers.push_back(fits);
   });
   (void)view.decideAndAssume(ask("a", 100));
   (void)view.decideTogether({ask("b", 100), ask("c", 100)}, {});
   (void)view.decideTogether({ask("d", 900), ask("e", 900)}, {});
-  EXPECT_EQ(told, (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(answers, (std::vector<bool>{true, true, false}));
 }
 
 TEST_F(AllocatorTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlace) {
@@ -134,7 +134,7 @@ TEST_F(AllocatorTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
   EXPECT_TRUE(view.assuming());
 }
 
-TEST_F(AllocatorTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
+TEST_F(AllocatorTest, DecidingAnewWakesThoseWhoWaitForWhatWasDecidedBefore) {
   node("n2");
   card("c1", "n2");
   auto on = ask("k", 600);
@@ -189,7 +189,7 @@ TEST_F(AllocatorTest, OnlyTheDecisionThatWasMeantIsForgotten) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(AllocatorTest, WhateverChangesOfACardTellsThoseWhoWait) {
+TEST_F(AllocatorTest, WhateverChangesOfACardWakesThoseWhoWait) {
   const std::vector<std::function<void(v1alpha::Card&)>> changes = {[](auto& c) { c.milliTflops = 65'000; },
                                                                     [](auto& c) { c.model = "A100"; },
                                                                     [](auto& c) { c.topology.numa = 1; },
@@ -356,32 +356,32 @@ TEST_F(AllocatorTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
 }
 
 /// Proves that a thousand claims that tolerate none of the nodes do not cause a thousand searches of all nodes.
-TEST_F(AllocatorTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingBecomesFree) {
+TEST_F(AllocatorTest, WhatFitsNoneOfTheSameNodesIsSearchedOnceUntilSomethingBecomesFree) {
   node("n2");
   card("c0", "n1");
   card("c1", "n2");
-  int looks = 0;
-  const auto none = [&looks](std::string_view) {
-    ++looks;
+  int calls = 0;
+  const auto none = [&calls](std::string_view) {
+    ++calls;
     return false;
   };
   auto first = ask("a", 300);
   first.nodes = "tolerates nothing";
   EXPECT_FALSE(view.decideAndAssume(first, none).fits);
-  EXPECT_GT(looks, 0);
-  looks = 0;
+  EXPECT_GT(calls, 0);
+  calls = 0;
   auto second = ask("b", 300);
   second.nodes = first.nodes;
   EXPECT_FALSE(view.decideAndAssume(second, none).fits);
-  EXPECT_EQ(looks, 0);
+  EXPECT_EQ(calls, 0);
   second.nodes = "tolerates something";
   EXPECT_TRUE(view.decideAndAssume(second, [](std::string_view) { return true; }).fits);
-  looks = 0;
+  calls = 0;
   EXPECT_FALSE(view.decideAndAssume(first, none).fits);
-  EXPECT_EQ(looks, 0);
+  EXPECT_EQ(calls, 0);
   view.forget("b");
   EXPECT_FALSE(view.decideAndAssume(first, none).fits);
-  EXPECT_GT(looks, 0);
+  EXPECT_GT(calls, 0);
 }
 
 TEST_F(AllocatorTest, TogetherMeansOneNodeOrNothing) {
@@ -436,7 +436,7 @@ TEST_F(AllocatorTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
   EXPECT_FALSE(view.decidedInGang("b")) << "decided for by itself since";
 }
 
-TEST_F(AllocatorTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
+TEST_F(AllocatorTest, AGangStaysOnItsMembersNodesAndInOneGroup) {
   for (const auto* name : {"n2", "n3", "n4"}) {
     node(name);
     card(std::string("c-") + name, name);
@@ -512,9 +512,9 @@ TEST_F(AllocatorTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
   // Both are counted under the view's lock: they differ only if the lock was released in between.
   int first = 0, last = 0;
   for (int tries = 0; tries < 1000 && first == last; ++tries) {
-    int looked = 0;
+    int decisions = 0;
     const auto e = view.queries().explain(ask("x", 2000).request, [&](std::string_view) {
-      (looked++ == 0 ? first : last) = decided;
+      (decisions++ == 0 ? first : last) = decided;
       return true;
     });
     EXPECT_EQ(e.stages.front().before, 2001);
@@ -541,13 +541,13 @@ TEST_F(AllocatorTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
   // Both are counted under the view's lock: they differ only if the lock was released in between.
   int first = 0, last = 0;
   for (int tries = 0; tries < 100 && first == last; ++tries) {
-    int looked = 0;
+    int decisions = 0;
     std::vector<Allocator::SchedulingRequest> asks;
     std::vector<Allocator::GangMemberConstraints> places;
     for (int m = 0; m < 16; ++m) {
       asks.push_back(ask("g" + std::to_string(m), 100));
       places.emplace_back().suits = [&, m](std::string_view) {  // a predicate per member
-        (looked++ == 0 ? first : last) = decided;
+        (decisions++ == 0 ? first : last) = decided;
         return m < 15;
       };
     }
@@ -610,7 +610,7 @@ TEST(AllocatorChanges, OldNewsIsNotTakenForTheLatest) {
 }
 
 /// Everything that a view reports about its cards.
-std::string told(const Allocator& view) {
+std::string textOf(const Allocator& view) {
   std::ostringstream out;
   for (const auto& node : view.allocationMap().map().nodes) {
     out << "node " << node.name << (node.schedulable ? "" : " closed") << "\n";
@@ -638,7 +638,7 @@ std::string told(const Allocator& view) {
 
 // The order of events does not matter: cards are added, changed, moved and deleted; devices appear before their cards
 // or are recreated under their names; entries exist without devices and devices without entries.
-TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
+TEST(AllocatorProperty, EqualsOneThatSeesOnlyTheEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
     cache::Stores stores;
@@ -697,8 +697,8 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
     cache::Stores last;
     Allocator fresh(last);
     for (const auto& [name, gpu] : gpus) last.storeOf(gpu).informed(gpu);
-    ASSERT_EQ(told(view), told(fresh)) << "round " << round;
-    ASSERT_EQ(told(view).find("otherwise"), std::string::npos) << told(view);
+    ASSERT_EQ(textOf(view), textOf(fresh)) << "round " << round;
+    ASSERT_EQ(textOf(view).find("otherwise"), std::string::npos) << textOf(view);
     ASSERT_EQ(view.queries().copy().state().check(), "");
     for (const auto& [name, gpu] : std::map(gpus)) gone(name);
     EXPECT_EQ(view.allocationMap().totals().allocations, 0);

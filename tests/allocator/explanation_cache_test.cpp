@@ -41,14 +41,14 @@ TEST(ExplanationCache, WhatIsQuicklyMadeIsMadeAnew) {
   EXPECT_EQ(all.find(share(100), {}, t + ExplanationCache::kLong), nullptr);
 }
 
-TEST(ExplanationCache, OfManyTheLatestAreKept) {
+TEST(ExplanationCache, OfManyTheLatestAreCached) {
   ExplanationCache all;
   const auto t = Clock::now();
-  const auto most = static_cast<int64_t>(ExplanationCache::kMax);
-  for (int64_t core = 1; core <= most + 1; ++core)
+  const auto max = static_cast<int64_t>(ExplanationCache::kMax);
+  for (int64_t core = 1; core <= max + 1; ++core)
     all.store(share(core), {}, because(std::to_string(core)), t, t + milliseconds(10));
   EXPECT_EQ(all.find(share(1), {}, t + milliseconds(11)), nullptr);
-  for (int64_t core = 2; core <= most + 1; ++core) {
+  for (int64_t core = 2; core <= max + 1; ++core) {
     const auto* cached = all.find(share(core), {}, t + milliseconds(11));
     ASSERT_NE(cached, nullptr) << core;
     EXPECT_EQ(cached->smallestChange, std::to_string(core));

@@ -35,12 +35,15 @@ TEST(QuotaReservations, TheFirstInQueueOrderHasTheNamespaces) {
 
 TEST(QuotaReservations, OneThatIsNotRenewedEnds) {
   QuotaReservations all;
+  scheduler::ReservationLimits limits;
+  limits.ttl = 1000;
+  all.setLimits(limits);
   all.reserve("ns", waiter("a", 0, 10), 1000);
-  EXPECT_TRUE(all.ownersToAsk(1000 + QuotaReservations::kReservationRenewAfter - 1).empty());
-  EXPECT_EQ(all.ownersToAsk(1000 + QuotaReservations::kReservationRenewAfter), std::vector<std::string>{"ns/a"});
+  EXPECT_TRUE(all.ownersToAsk(1000 + limits.renewAfter() - 1).empty());
+  EXPECT_EQ(all.ownersToAsk(1000 + limits.renewAfter()), std::vector<std::string>{"ns/a"});
   all.renew("a", 1500);
-  EXPECT_TRUE(all.expire(1500 + QuotaReservations::kReservationTtl - 1).empty());
-  EXPECT_EQ(all.expire(1500 + QuotaReservations::kReservationTtl), std::vector<std::string>{"ns"});
+  EXPECT_TRUE(all.expire(1500 + limits.ttl - 1).empty());
+  EXPECT_EQ(all.expire(1500 + limits.ttl), std::vector<std::string>{"ns"});
   EXPECT_TRUE(all.empty());
 }
 
@@ -132,10 +135,10 @@ TEST_F(QuotaOfViewTest, ANominationHoldsItsQuotaAndEndsWithIt) {
   claim.metadata.namespace_ = "ns";
   claim.metadata.resourceVersion = next();
   claim.status.priority = 9;
-  v1alpha::Nomination room;
-  room.nodeName = "n1";
-  room.cards = {{"c0", 600, 10}};
-  claim.status.nominated = room;
+  v1alpha::Nomination nomination;
+  nomination.nodeName = "n1";
+  nomination.cards = {{"c0", 600, 10}};
+  claim.status.nominated = nomination;
   stores.claims.informed(claim);
   card("c1", "n1");
   const auto held = view.decideAndAssume(waiting("small", 300, 0, 0, 0));

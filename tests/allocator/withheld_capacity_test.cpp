@@ -116,7 +116,7 @@ class WithheldCapacityTest : public AllocatorTest {
     asked.order = {0, now, now, now};
     return view.decideAndAssume(asked).fits;
   }
-  std::set<std::string> kept() const {
+  std::set<std::string> reserved() const {
     std::set<std::string> nodes;
     for (const auto& each : view.queries().nodeReservations()) nodes.insert(each.node);
     return nodes;
@@ -124,7 +124,7 @@ class WithheldCapacityTest : public AllocatorTest {
 };
 using Names = std::set<std::string>;
 
-TEST_F(WithheldCapacityTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
+TEST_F(WithheldCapacityTest, ANodeIsReservedByTheTimesOfTheDevicesThatAreThere) {
   node("n2");
   card("c1", "n2");
   const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
@@ -139,30 +139,30 @@ TEST_F(WithheldCapacityTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
     gpu.status.phase = "Pending";  // without entries
     stores.devices.informed(gpu);
   };
-  const auto keptAt = [&](int64_t now) {
+  const auto reservedAt = [&](int64_t now) {
     auto large = waiter("large", 1000);
     large.order = {0, 0, 0, now};
     EXPECT_FALSE(view.decideAndAssume(large).fits);
-    const auto kept = view.queries().nodeReservations();
-    return kept.empty() ? std::string() : kept.front().node;
+    const auto reservations = view.queries().nodeReservations();
+    return reservations.empty() ? std::string() : reservations.front().node;
   };
   since("a", "uid-a", "n1", "c0", "1970-01-01T00:00:10Z");
   since("b", "uid-b", "n2", "c1", "1970-01-01T00:15:00Z");
-  EXPECT_EQ(keptAt(1000), "n2") << "the younger one is expected to go first";
+  EXPECT_EQ(reservedAt(1000), "n2") << "the younger one is expected to go first";
   since("a", "uid-other", "n1", "c0", "1970-01-01T00:18:10Z");
-  EXPECT_EQ(keptAt(1100), "n1") << "another device of that name, far younger";
+  EXPECT_EQ(reservedAt(1100), "n1") << "another device of that name, far younger";
   grown = 0;
   view.releaseReservation("other");
   EXPECT_EQ(grown, 0);
   view.releaseReservation("large");
   EXPECT_TRUE(view.queries().nodeReservations().empty()) << "nobody wants it just now";
   EXPECT_EQ(grown, 1) << "who waits may have the node";
-  EXPECT_NE(keptAt(1200), "");
+  EXPECT_NE(reservedAt(1200), "");
   view.forget("large");
   EXPECT_TRUE(view.queries().nodeReservations().empty()) << "nothing can be decided for it";
 }
 
-TEST_F(WithheldCapacityTest, WhateverIsAskedKnowsRoomThatIsKept) {
+TEST_F(WithheldCapacityTest, EveryQueryRespectsNominatedCapacity) {
   cache::Claim owner;
   owner.metadata.name = "owner";
   owner.metadata.namespace_ = "ns";
@@ -189,7 +189,7 @@ TEST_F(WithheldCapacityTest, WhateverIsAskedKnowsRoomThatIsKept) {
   EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
 }
 
-TEST_F(WithheldCapacityTest, NothingIsKeptForAClaimThatWentMeanwhile) {
+TEST_F(WithheldCapacityTest, NothingIsReservedForAClaimThatWentMeanwhile) {
   hold("d1", "n1", "c0", 0);
   auto large = ask("large", 1000);
   large.order = {0, 0, 0, 1000};
@@ -197,7 +197,7 @@ TEST_F(WithheldCapacityTest, NothingIsKeptForAClaimThatWentMeanwhile) {
   EXPECT_TRUE(view.queries().nodeReservations().empty());
 }
 
-TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
+TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheSearchesOfTheNext) {
   hold("d1", "n1", "c0", 0);
   auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
   hopeless.request.cards = 2;  // no node has two
@@ -207,16 +207,16 @@ TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
     EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
     EXPECT_FALSE(view.decideAndAssume(large).fits);
   }
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
 }
 
-TEST_F(WithheldCapacityTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
+TEST_F(WithheldCapacityTest, AGangHasAllItsNodesReservedThoseThatAreFreeToo) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 599));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_FALSE(gangFits(asks, 1000));
-  EXPECT_EQ(kept(), (Names{"n1", "n3"})) << "one is free, the other is expected first";
+  EXPECT_EQ(reserved(), (Names{"n1", "n3"})) << "one is free, the other is expected first";
   EXPECT_FALSE(fits("small", 1001)) << "n1 would be free";
   auto older = waiter("older", 1000);
   older.order = {0, -1, -1, 1001};
@@ -227,7 +227,7 @@ TEST_F(WithheldCapacityTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
   goneDevice("d3");
   grown = 0;
   EXPECT_TRUE(gangFits(asks, 1003));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
 }
 
 TEST_F(WithheldCapacityTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
@@ -235,39 +235,39 @@ TEST_F(WithheldCapacityTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
   auto large = gang("large", 3, 0), old = gang("old", 2, 10), young = gang("young", 2, 20);
   hold("d1", "n1", "c0", 990);
   EXPECT_FALSE(gangFits(large, 1000));
-  EXPECT_EQ(kept(), Names()) << "two of four nodes would not do";
+  EXPECT_EQ(reserved(), Names()) << "two of four nodes would not do";
   EXPECT_FALSE(gangFits(young, 1001));
-  EXPECT_EQ(kept(), (Names{"n1", "n3"}));
+  EXPECT_EQ(reserved(), (Names{"n1", "n3"}));
   EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/young0");
   EXPECT_FALSE(gangFits(old, 1002));
   EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/old0") << "it comes first";
   EXPECT_FALSE(gangFits(young, 1010));
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
   for (const auto& uid : {"old0", "old1"}) gone(uid);
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_FALSE(gangFits(young, 1030));
   EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/young0");
 }
 
-TEST_F(WithheldCapacityTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
+TEST_F(WithheldCapacityTest, AGangThatIsNotWholeInADayMayReserveAgainADayLater) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   auto asks = gang("g", 2, 0);
   constexpr int64_t day = 86'400;
   EXPECT_FALSE(gangFits(asks, 1000));
   EXPECT_FALSE(gangFits(asks, 1000 + day - 1));
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
   grown = 0;
   EXPECT_FALSE(gangFits(asks, 1015 + day));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_EQ(grown, 1) << "who waits may have them";
   EXPECT_FALSE(gangFits(asks, 1014 + 2 * day));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_FALSE(gangFits(asks, 1015 + 2 * day));
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
 }
 
-TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
+TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreSearchedReservesNone) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   std::vector<Allocator::GangMemberConstraints> places(2);
@@ -279,14 +279,14 @@ TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
   for (auto& each : asks) each.order.now = 1000;
   view.onDecision([&](bool, double) { deciding = false; });
   (void)view.decideGang(asks, places);
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, WhatIsOverAQuotaKeepsNoNode) {
+TEST_F(WithheldCapacityTest, WhatIsOverAQuotaReservesNoNode) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
-  ASSERT_EQ(kept().size(), 2u);
+  ASSERT_EQ(reserved().size(), 2u);
   cache::Quota quota;
   quota.metadata.name = "team";
   quota.metadata.namespace_ = "ns";
@@ -295,10 +295,10 @@ TEST_F(WithheldCapacityTest, WhatIsOverAQuotaKeepsNoNode) {
   quota.spec.hard = {{"gpu-core", "50"}};
   stores.quotas.informed(quota);
   EXPECT_FALSE(gangFits(asks, 1020));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsKept) {
+TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsReserved) {
   hold("d1", "n1", "c0", 500, 300);
   const auto small = *stores.devices.get({"", "d1"});
   auto large = waiter("large", 1000);
@@ -313,14 +313,14 @@ TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsKept) {
   EXPECT_TRUE(view.decideResize(grows, small).inPlace);
 }
 
-TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeKept) {
+TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeReserved) {
   card("c1", "n1");
   full({100, 900});
   hold("d1", "n1", "c1", 800);
   std::vector<Allocator::SchedulingRequest> asks = {waiter("a", 1000), waiter("b", 1000)};
   for (auto& each : asks) each.order = {0, 0, 0, 1000};
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
-  EXPECT_EQ(kept(), Names{"n1"}) << "no other has two cards";
+  EXPECT_EQ(reserved(), Names{"n1"}) << "no other has two cards";
   std::swap(asks[0], asks[1]);
   for (auto& each : asks) each.order.now = 1020;
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
@@ -328,7 +328,7 @@ TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeKept) {
   EXPECT_FALSE(fits("small", 1021)) << "c0 would be free";
   goneDevice("d1");
   EXPECT_EQ(view.decideTogether(asks, {}).decisions.size(), 2u);
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
 }
 
 TEST_F(WithheldCapacityTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
@@ -341,11 +341,11 @@ TEST_F(WithheldCapacityTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   EXPECT_EQ(view.expireReservations(1120), (Claims{"ns/g0", "ns/g1"})) << "do they still want them?";
   EXPECT_FALSE(gangFits(asks, 1150));
   EXPECT_EQ(view.expireReservations(1749).size(), 2u);
-  EXPECT_EQ(kept().size(), 2u) << "they asked again";
+  EXPECT_EQ(reserved().size(), 2u) << "they asked again";
   EXPECT_TRUE(view.hasNodeReservations());
   grown = 0;
   EXPECT_EQ(view.expireReservations(1750), Claims());
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_EQ(grown, 1) << "who waits may have them";
   EXPECT_FALSE(view.hasNodeReservations());
 }
@@ -355,26 +355,26 @@ TEST_F(WithheldCapacityTest, AClockThatWasSetBackEndsNothing) {
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 5000));
   view.expireReservations(4999);  // another thread read the clock earlier
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
   view.expireReservations(2000);
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
   view.expireReservations(2600);
-  EXPECT_EQ(kept(), Names()) << "and its time begins anew";
+  EXPECT_EQ(reserved(), Names()) << "and its time begins anew";
 }
 
-TEST_F(WithheldCapacityTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
+TEST_F(WithheldCapacityTest, WhoseCapacityComesFreeMeanwhileRetainsItsNode) {
   hold("d1", "n1", "c0", 0);
   auto large = waiter("large", 1000);
   large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  ASSERT_EQ(kept(), Names{"n1"});
+  ASSERT_EQ(reserved(), Names{"n1"});
   large.order.now = 1020;
   bool decided = false;
   view.onDecision([&](bool, double) {  // between the decision and the search
     if (!std::exchange(decided, true)) goneDevice("d1");
   });
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
   EXPECT_FALSE(fits("small", 1021));
   EXPECT_TRUE(view.decideAndAssume(large).fits);
 }
@@ -385,7 +385,7 @@ TEST_F(WithheldCapacityTest, OneThatFindsNoneTakesNobodysNode) {
   hopeless.request.cards = 2;  // no node has two
   large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  ASSERT_EQ(kept(), Names{"n1"});
+  ASSERT_EQ(reserved(), Names{"n1"});
   hopeless.order = {0, -1, -1, 1400};  // is first in the order, and at most one node is reserved
   grown = 0;
   EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
@@ -403,10 +403,10 @@ TEST_F(WithheldCapacityTest, NodesWithoutCardsDoNotCount) {
   for (int i = 0; i < 10; ++i) node("cpu-" + std::to_string(i));
   auto asks = gang("g", 4, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
-  EXPECT_EQ(kept(), Names()) << "all that have any";
+  EXPECT_EQ(reserved(), Names()) << "all that have any";
 }
 
-TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaKeepsNone) {
+TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaReservesNone) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   cache::Quota quota;
@@ -417,21 +417,21 @@ TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaKeepsNone) {
   stores.quotas.informed(quota);
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   quota.metadata.resourceVersion = next();
   quota.spec.hard = {{"gpu-core", "200"}};
   stores.quotas.informed(quota);
   EXPECT_FALSE(gangFits(asks, 1400));
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
 }
 
-TEST_F(WithheldCapacityTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
+TEST_F(WithheldCapacityTest, CapacityThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   full({500});
   hold("d1", "n1", "c0", 900);
   auto owner = waiter("owner", 1000);
   owner.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(owner).fits);
-  ASSERT_EQ(kept(), Names{"n1"});
+  ASSERT_EQ(reserved(), Names{"n1"});
   cache::Claim other;
   other.metadata.name = other.metadata.uid = "other";
   other.metadata.namespace_ = "ns";
@@ -443,30 +443,30 @@ TEST_F(WithheldCapacityTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode
   goneDevice("d2");
   owner.order.now = 1020;
   EXPECT_FALSE(view.decideAndAssume(owner).fits) << "its free card is another's";
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
 }
 
 constexpr int64_t kDay = ReservationBudget::kMaxReservationTime;
 
-TEST_F(WithheldCapacityTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
+TEST_F(WithheldCapacityTest, AClaimThatIsNeverServedHasANodeForNoMoreThanADay) {
   hold("d1", "n1", "c0", 100);
   podOn("d1", "Job");  // a Job may run for days
   ASSERT_TRUE(waits("large", 1000));
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
   EXPECT_EQ(view.queries().reservationText("large"), "node n1 is reserved for it, for 24 hours at most");
   for (int64_t now = 1100; now < 1000 + kDay; now += 300) ASSERT_TRUE(waits("large", now));
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
   grown = 0;
   ASSERT_TRUE(waits("large", 1000 + kDay));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_EQ(grown, 1) << "claims that come later may have the node";
   EXPECT_EQ(view.queries().reservationText("large"),
             "no node is reserved for it before 1970-01-03T00:16:40Z: nodes were reserved for it for 24 hours without "
             "success");
   ASSERT_TRUE(waits("large", 999 + 2 * kDay));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   ASSERT_TRUE(waits("large", 1000 + 2 * kDay));
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
   gone("large");
   EXPECT_EQ(view.queries().reservationText("large"), "");
 }
@@ -481,7 +481,7 @@ TEST_F(WithheldCapacityTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
     uid = fresh;
     ASSERT_TRUE(waits(uid, now));
   }
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_NE(view.queries().reservationText(uid).find("nodes were reserved for claims of its namespace for 24 hours"),
             std::string::npos)
       << view.queries().reservationText(uid);
@@ -494,7 +494,7 @@ TEST_F(WithheldCapacityTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirN
     hold(device, "n1", "c0", 0);
     podOn(device, "Job");
     for (const auto end = now + 20'000; now < end; now += 500) ASSERT_TRUE(waits(uid, now));
-    ASSERT_EQ(kept(), Names{"n1"}) << i << view.queries().reservationText(uid);
+    ASSERT_EQ(reserved(), Names{"n1"}) << i << view.queries().reservationText(uid);
     goneDevice(device);
     ASSERT_FALSE(waits(uid, now));
     view.forget(uid);
@@ -502,7 +502,7 @@ TEST_F(WithheldCapacityTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirN
   }
 }
 
-TEST_F(WithheldCapacityTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
+TEST_F(WithheldCapacityTest, NoNodeIsReservedWhoseHoldersShowNoSignOfEnding) {
   full({500, 900});  // n2, n3
   hold("d1", "n1", "c0", 980);
   int64_t now = 1000;
@@ -512,29 +512,29 @@ TEST_F(WithheldCapacityTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
     podOn("d3", kind);
     const std::string uid = std::string("of-") + kind;
     ASSERT_TRUE(waits(uid, now += 10));
-    EXPECT_EQ(kept(), Names{"n2"}) << kind << ": the others are younger, and stay";
+    EXPECT_EQ(reserved(), Names{"n2"}) << kind << ": the others are younger, and stay";
     gone(uid);
   }
   podOn("d2", "ReplicaSet");
   ASSERT_TRUE(waits("none", 2000));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_NE(view.queries().reservationText("none").find("is used by claims that are not expected to end"),
             std::string::npos)
       << view.queries().reservationText("none");
   podOn("d2", "ReplicaSet", true);
   ASSERT_TRUE(waits("none", 2301));
-  EXPECT_EQ(kept(), Names{"n2"}) << "its pod is being deleted";
+  EXPECT_EQ(reserved(), Names{"n2"}) << "its pod is being deleted";
   EXPECT_EQ(view.queries().reservationText("none"), "node n2 is reserved for it, for 24 hours at most");
 }
 
 TEST_F(WithheldCapacityTest, AReservationEndsOnceAHolderStays) {
   hold("d1", "n1", "c0", 500);
   ASSERT_TRUE(waits("large", 1000));
-  ASSERT_EQ(kept(), Names{"n1"});
+  ASSERT_EQ(reserved(), Names{"n1"});
   podOn("d1", "ReplicaSet");
   grown = 0;
   ASSERT_TRUE(waits("large", 1020));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   EXPECT_EQ(grown, 1);
 }
 
@@ -546,41 +546,41 @@ TEST_F(WithheldCapacityTest, OnlyHoldersThatWouldHaveToLeaveCount) {
   hold("d3", "n1", "c2", 700);
   podOn("d3", "ReplicaSet");
   ASSERT_TRUE(waits("two", 1000, 2));
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
   gone("two");
   ASSERT_TRUE(waits("three", 1100, 3));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, AHolderOfWhoseEndNothingTellsStaysAfterADay) {
+TEST_F(WithheldCapacityTest, AHolderWithoutASignOfItsEndStaysAfterADay) {
   hold("d1", "n1", "c0", 0);
   auto large = waiter("large", 1000);
   large.order = {0, kDay - 1000, kDay - 1000, kDay};
   ASSERT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
   large.order.now = kDay + 20;
   ASSERT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   podOn("d1", "Job");
   large.order.now = kDay + 400;
   ASSERT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_EQ(kept(), Names{"n1"}) << "a Job ends, however long it has run";
+  EXPECT_EQ(reserved(), Names{"n1"}) << "a Job ends, however long it has run";
 }
 
-TEST_F(WithheldCapacityTest, AGangHasNoNodesKeptWhoseHoldersStay) {
+TEST_F(WithheldCapacityTest, AGangHasNoNodesReservedWhoseHoldersStay) {
   full({500, 900, 700});
   hold("d1", "n1", "c0", 980);
   podOn("d1", "ReplicaSet");
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
-  EXPECT_EQ(kept(), (Names{"n3", "n4"}));
+  EXPECT_EQ(reserved(), (Names{"n3", "n4"}));
 }
 
 TEST_F(WithheldCapacityTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   allow(10);
   hold("d1", "n1", "c0", 500);
   ASSERT_TRUE(waits("large", 1000));
-  EXPECT_EQ(kept(), Names()) << "one card of one that would be free";
+  EXPECT_EQ(reserved(), Names()) << "one card of one that would be free";
   EXPECT_EQ(view.queries().reservationText("large"),
             "no node is reserved for it: that could withhold more than 10 % of the free cards of this small cluster "
             "(flag --reserved-free-cards of the controller)");
@@ -599,7 +599,7 @@ TEST_F(WithheldCapacityTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld
   stores.cards.informed(mine);
   large.order = {0, 0, 0, 1400};
   ASSERT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_EQ(kept(), Names{"n1"}) << "one of eleven";
+  EXPECT_EQ(reserved(), Names{"n1"}) << "one of eleven";
   auto later = ask("later", 100);
   later.order = {0, 1300, 1300, 1400};
   EXPECT_EQ(view.queries().nodesWithheldFrom({later}).size(), 1u);
@@ -618,12 +618,12 @@ TEST_F(WithheldCapacityTest, AClusterOfFiftyNodesIsNotSmall) {
   full(since);  // n2 to n49
   hold("d1", "n1", "c0", 500);
   ASSERT_TRUE(waits("large", 1000));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
   node("n50");
   card("c50", "n50");
   hold("d50", "n50", "c50", 100);
   ASSERT_TRUE(waits("large", 1400));
-  EXPECT_EQ(kept().size(), 1u) << view.queries().reservationText("large");
+  EXPECT_EQ(reserved().size(), 1u) << view.queries().reservationText("large");
 }
 
 TEST_F(WithheldCapacityTest, ANamespacesGangsHaveADayTogether) {
@@ -635,26 +635,26 @@ TEST_F(WithheldCapacityTest, ANamespacesGangsHaveADayTogether) {
   EXPECT_FALSE(gangFits(one, day - 1000));
   for (const auto* uid : {"one0", "one1"}) gone(uid);
   EXPECT_FALSE(gangFits(two, day - 900));
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(reserved().size(), 2u);
   EXPECT_FALSE(gangFits(two, day + 1000));
-  EXPECT_EQ(kept().size(), 2u) << "in the hundred seconds between them nobody had any";
+  EXPECT_EQ(reserved().size(), 2u) << "in the hundred seconds between them nobody had any";
   EXPECT_FALSE(gangFits(two, day + 2000));
-  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, WhoIsToldWhenANodeIsExchanged) {
+TEST_F(WithheldCapacityTest, WhoIsNotifiedWhenANodeIsExchanged) {
   full({500});
   hold("d1", "n1", "c0", 900);
   auto large = waiter("large", 1000);
   large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  ASSERT_EQ(kept(), Names{"n1"});
+  ASSERT_EQ(reserved(), Names{"n1"});
   goneDevice("d2");
   hold("d2b", "n2", "c2", 1018);
   grown = 0;
   large.order.now = 1020;
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_EQ(kept(), Names{"n2"});
+  EXPECT_EQ(reserved(), Names{"n2"});
   EXPECT_EQ(grown, 1) << "n1 is for all again";
 }
 
@@ -663,15 +663,15 @@ TEST_F(WithheldCapacityTest, MembersThatLeaveTheirGangHaveWhatOthersHave) {
   hold("d1", "n1", "c0", 990);
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
-  ASSERT_EQ(kept().size(), 2u);
+  ASSERT_EQ(reserved().size(), 2u);
   for (int i = 0; i < 2; ++i) {
     asks[static_cast<std::size_t>(i)].order.now = 1020 + i;
     EXPECT_FALSE(view.decideAndAssume(asks[static_cast<std::size_t>(i)]).fits);
   }
-  EXPECT_EQ(kept().size(), 1u) << "one of fifty";
+  EXPECT_EQ(reserved().size(), 1u) << "one of fifty";
   for (auto& each : asks) each.order.now = 1040;
   EXPECT_FALSE(gangFits(asks, 1040));
-  EXPECT_EQ(kept().size(), 2u) << "as a gang again, whose day has only begun";
+  EXPECT_EQ(reserved().size(), 2u) << "as a gang again, whose day has only begun";
 }
 
 TEST_F(WithheldCapacityTest, AClockThatWasSetBackHoldsUpNobody) {
@@ -684,7 +684,7 @@ TEST_F(WithheldCapacityTest, AClockThatWasSetBackHoldsUpNobody) {
     large.order = {0, 0, 0, now};
     EXPECT_FALSE(view.decideAndAssume(large).fits);
   }
-  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(reserved(), Names{"n1"});
 }
 
 TEST_F(WithheldCapacityTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
@@ -693,16 +693,16 @@ TEST_F(WithheldCapacityTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
   card("c9", "n9");
   const std::vector<Allocator::SchedulingRequest> asks{waiter("a", 1000), waiter("b", 1000)};
   const auto needed = [&](const std::string& second) {
-    std::vector<v1alpha::Nomination> rooms(2);
-    rooms[0].nodeName = "n2";
-    rooms[0].victims = {"d2", "d4", "unknown"};
-    rooms[1].nodeName = second;
-    rooms[1].victims = {"d3"};
+    std::vector<v1alpha::Nomination> nominations(2);
+    nominations[0].nodeName = "n2";
+    nominations[0].victims = {"d2", "d4", "unknown"};
+    nominations[1].nodeName = second;
+    nominations[1].victims = {"d3"};
     auto victims = view.queries()
-                       .neededVictims(asks, rooms, [](const auto& victim) { return std::vector{victim}; })
+                       .neededVictims(asks, nominations, [](const auto& victim) { return std::vector{victim}; })
                        .value_or(Names{"none"});
     for (const auto* name : {"d2", "d3", "d4", "unknown"})
-      EXPECT_EQ(view.queries().needs(asks, rooms, {name}), victims.contains(name)) << name;
+      EXPECT_EQ(view.queries().needs(asks, nominations, {name}), victims.contains(name)) << name;
     return victims;
   };
   EXPECT_EQ(needed("n3"), (Names{"d2", "d3"}));

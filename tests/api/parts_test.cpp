@@ -20,7 +20,7 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-TEST(HeapOptional, TakesAPointersRoomAndIsAbsentUnlessPut) {
+TEST(HeapOptional, TakesAPointersSizeAndIsAbsentUnlessPut) {
   EXPECT_EQ(sizeof(HeapOptional<Part>), sizeof(void*));
   HeapOptional<Part> part;
   EXPECT_FALSE(part);
@@ -61,7 +61,7 @@ TEST(HeapOptional, TakesAnOptional) {
 
 using Texts = SortedMap<std::string>;
 
-TEST(SortedMap, KeepsTheOrderOfTheKeysAndTheFirstOfEqualOnes) {
+TEST(SortedMap, RetainsTheOrderOfTheKeysAndTheFirstOfEqualOnes) {
   const Texts map = {{"b", "2"}, {"a", "1"}, {"b", "3"}};
   std::string all;
   for (const auto& [key, value] : map) all += key + value;

@@ -127,7 +127,7 @@ TEST(PodAmounts, WhatIsNotExactlySoSpellsNothing) {
 TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
   struct AmountsCase {
     StringMap amounts;
-    const char *field, *says;
+    const char *field, *message;
   };
   const std::vector<AmountsCase> cases = {
       {{{"gpu-core", "ten"}}, "gpu-core", "must be a quantity greater than zero"},
@@ -157,10 +157,10 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
   };
   for (const auto& one : cases) {
     const auto mistake = validateAmounts(annotations(one.amounts));
-    ASSERT_TRUE(mistake) << one.says;
+    ASSERT_TRUE(mistake) << one.message;
     EXPECT_TRUE(mistake->field.starts_with("metadata.annotations[egpu.elasticgpu.io/" + std::string(one.field) + "]"))
         << mistake->field;
-    EXPECT_NE(mistake->message.find(one.says), std::string::npos) << mistake->message;
+    EXPECT_NE(mistake->message.find(one.message), std::string::npos) << mistake->message;
     const auto name = nameOf(one.amounts);
     EXPECT_TRUE(namesAmounts(name)) << name;
     // No template is created for it: the name spells no amounts, or amounts that are a mistake.

@@ -121,7 +121,7 @@ TEST(Quantity, refusesATextWithAZeroByte) {
   EXPECT_FALSE(parseQuantity(std::string_view("\0", 1)));
 }
 
-TEST(Quantity, formTellsHowItWasWritten) {
+TEST(Quantity, formReportsHowItWasWritten) {
   EXPECT_EQ(parseQuantity("4")->form, QuantityForm::bareInteger);
   EXPECT_EQ(parseQuantity("-4")->form, QuantityForm::bareInteger);
   EXPECT_EQ(parseQuantity("4.0")->form, QuantityForm::bareDecimal);
@@ -211,9 +211,9 @@ TEST(QuantityProperty, agreesWithUnboundedArithmetic) {
                              {"Ei", 2, 60},     {"e3", 10, 3}, {"E-3", 10, -3},   {"e+12", 10, 12}, {"E19", 10, 19},
                              {"e-14", 10, -14}, {"e0", 10, 0}, {"E00021", 10, 21}};
   std::mt19937_64 random(20260102);
-  const auto digits = [&](std::size_t most) {
+  const auto digits = [&](std::size_t max) {
     std::string out;
-    for (std::size_t n = random() % (most + 1); n > 0; --n)
+    for (std::size_t n = random() % (max + 1); n > 0; --n)
       out += random() % 3 == 0 ? '0' : static_cast<char>('0' + random() % 10);
     return out;
   };
@@ -328,16 +328,16 @@ TEST(FormatMilliCards, percent) {
   EXPECT_EQ(formatMilliCards(INT64_MIN), "-922337203685477580.8%");
 }
 
-TEST(Quantity, SaysWhichSuffixWasMeant) {
+TEST(Quantity, ReportsWhichSuffixWasMeant) {
   const std::pair<const char*, const char*> rows[] = {
       {"4GB", "GB is no suffix: G or Gi"}, {"4gb", "gb is no suffix: G or Gi"}, {"4g", "g is no suffix: G or Gi"},
       {"4GiB", "GiB is no suffix: Gi"},    {"4gi", "gi is no suffix: Gi"},      {"4MB", "MB is no suffix: M or Mi"},
       {"4Mb", "Mb is no suffix: M or Mi"}, {"4K", "K is no suffix: k or Ki"},   {"4KB", "KB is no suffix: k or Ki"},
       {"4ki", "ki is no suffix: Ki"},      {"4TiB", "TiB is no suffix: Ti"},    {"4Pib", "Pib is no suffix: Pi"}};
-  for (const auto& [text, says] : rows) {
+  for (const auto& [text, message] : rows) {
     std::string error;
     EXPECT_FALSE(parseQuantity(text, &error)) << text;
-    EXPECT_EQ(error, says);
+    EXPECT_EQ(error, message);
   }
   for (const char* text : {"4B", "4x", "4Gx", "4GiBs", "4GGi"}) {
     std::string error;

@@ -46,7 +46,7 @@ TEST(Ledger, sumsBeyond64BitsAreOverCommitted) {
   EXPECT_NE(errors[0].message.find("18446744073709551614 milli-cards"), std::string::npos) << errors[0].message;
 }
 
-TEST(Ledger, negativeAmountsDoNotMakeRoom) {
+TEST(Ledger, negativeAmountsFreeNoCapacity) {
   auto object = card();
   object.spec.allocations["a"] = {"egpu-a", "ns/a", 1500, 0};
   object.spec.allocations["b"] = {"egpu-b", "ns/b", -500, 0};

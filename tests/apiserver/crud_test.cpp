@@ -121,7 +121,7 @@ TEST_F(CrudTest, WhatIsNotThereIsAStatus) {
             "the server could not find the requested resource: elasticgpuclaims/scale is not served here");
 }
 
-TEST_F(CrudTest, WhatIsNotServedIsSaidWithWhatIs) {
+TEST_F(CrudTest, WhatIsNotServedIsReportedWithWhatIs) {
   for (const auto& [path, name] :
        std::map<std::string, std::string>{{"/api/v1/namespaces/default/secrets", "secrets"},
                                           {"/api/v1/secrets?labelSelector=owner%3Dhelm", "secrets"},
@@ -143,7 +143,7 @@ TEST_F(CrudTest, WhatIsNotServedIsSaidWithWhatIs) {
               HasSubstr("elasticgpus.elasticgpu.io is served in v1alpha1, v1alpha, not in v9"));
 }
 
-TEST_F(CrudTest, WhereABodyBreaksIsSaidInPlainWords) {
+TEST_F(CrudTest, WhereABodyBreaksIsReportedInPlainWords) {
   Reply r = ask(*server, "POST", kClaims, "{\"kind\": nonsense}");
   EXPECT_EQ(r.reason(), "BadRequest");
   EXPECT_THAT(r.message(),

@@ -30,7 +30,7 @@ class ListTest : public ApiTest {
   }
 };
 
-TEST_F(ListTest, IsOrderedAndSaysItsVersion) {
+TEST_F(ListTest, IsOrderedAndReportsItsVersion) {
   Reply r = get(kClaims);
   EXPECT_EQ(r.body["kind"], "ElasticGPUClaimList");
   EXPECT_EQ(r.body["apiVersion"], "elasticgpu.io/v1alpha");
@@ -138,7 +138,7 @@ TEST_F(ListTest, PagesOutliveTheHistory) {
   EXPECT_EQ(get("/apis/elasticgpu.io/v1alpha/elasticgpuclaims?continue=" + first).status, 410);  // a different list
 }
 
-TEST_F(ListTest, PagesOfTheLatestListsOnlyAreKept) {
+TEST_F(ListTest, PagesOfTheLatestListsOnlyAreCached) {
   Options o;
   o.historyLength = 3;
   start(std::move(o));

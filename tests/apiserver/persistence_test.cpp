@@ -134,7 +134,7 @@ TEST_F(PersistenceTest, NothingAcknowledgedIsLostByKill9) {
   }
 }
 
-TEST_F(PersistenceTest, ConsequencesCutShortAreCarriedOutAtTheNextStart) {
+TEST_F(PersistenceTest, ConsequencesCutShortAreCompletedAtTheNextStart) {
   ASSERT_TRUE(open().ok());
   Reply owner = make(kClaims, claim("a"));
   make(kPods, pod("p", {{"ownerReferences",

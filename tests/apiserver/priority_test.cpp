@@ -24,7 +24,7 @@ class PriorityTest : public ApiTest {
   Json spec(const std::string& name) { return get(kPods + "/" + name).body["spec"]; }
 };
 
-TEST_F(PriorityTest, APodGetsWhatItsClassSays) {
+TEST_F(PriorityTest, APodGetsWhatItsClassStates) {
   make(kPriorityClasses, priorityClass("high", 1000, {{"preemptionPolicy", "Never"}}));
   EXPECT_EQ(make(kPods, podOf("p", {{"priorityClassName", "high"}})).status, 201);
   EXPECT_EQ(spec("p")["priority"], 1000);
@@ -68,9 +68,9 @@ TEST_F(PriorityTest, EveryClusterHasTheSystemsClasses) {
   EXPECT_EQ(spec("p")["priority"], 2'000'001'000);
   make(kPods, podOf("q", {{"priorityClassName", "system-cluster-critical"}}));
   EXPECT_EQ(spec("q")["priority"], 2'000'000'000);
-  const Reply kept = call("DELETE", kPriorityClasses + "/system-node-critical");
-  EXPECT_EQ(kept.status, 403);
-  EXPECT_THAT(kept.message(), HasSubstr("this is a system priority class and cannot be deleted"));
+  const Reply refused = call("DELETE", kPriorityClasses + "/system-node-critical");
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_THAT(refused.message(), HasSubstr("this is a system priority class and cannot be deleted"));
 }
 
 TEST_F(PriorityTest, WhatAClassMayBe) {

@@ -50,7 +50,7 @@ TEST_F(RulesTest, RefusalsNameTheField) {
 }
 
 // The API server itself keeps a card's ledger from being over-committed.
-TEST_F(RulesTest, FortyWritersOnRoomForNine) {
+TEST_F(RulesTest, FortyWritersOnCapacityForNine) {
   make(kGpus, card("gpu-1"));
   std::atomic<int> taken{0}, refused{0}, other{0};
   {
@@ -75,7 +75,7 @@ TEST_F(RulesTest, FortyWritersOnRoomForNine) {
   EXPECT_EQ(get(kGpus + "/gpu-1").body["spec"]["allocations"].size(), 8u);
 }
 
-TEST_F(RulesTest, PodsAreMostlyImmutable) {
+TEST_F(RulesTest, PodsAreLargelyImmutable) {
   Json p = pod("p");
   p["spec"]["schedulingGates"] = {{{"name", "elasticgpu.io/claims"}}};
   make(kPods, p);

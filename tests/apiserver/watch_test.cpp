@@ -53,7 +53,7 @@ TEST_F(WatchTest, WakesForWhatHappensLater) {
   EXPECT_EQ(w.word(), "ADDED a");
 }
 
-TEST_F(WatchTest, SelectorsTurnChangesIntoComingAndGoing) {
+TEST_F(WatchTest, SelectorsMapChangesToAddedAndDeleted) {
   make(kClaims, claim("a"));
   WatchClient w = watch(kClaims + "?watch=true&labelSelector=x%3D1&resourceVersion=" + get(kClaims).version());
   label("a", "1");
@@ -151,7 +151,7 @@ TEST_F(WatchTest, FromAVersionToComeItIsSilentUntilThen) {
       504);
 }
 
-TEST_F(WatchTest, AWatchThatFallsBehindTheHistoryIsToldSo) {
+TEST_F(WatchTest, AWatchThatFallsBehindTheHistoryGetsAnError) {
   make(kClaims, claim("a"));
   WatchClient slow = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
   for (int i = 0; i < 150; ++i) label("a", std::to_string(i));

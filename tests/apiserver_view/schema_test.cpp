@@ -105,7 +105,7 @@ TEST(Schema, ChecksSizesAndUniqueness) {
               ElementsAre("FieldValueRequired spec.x: Required value"));
 }
 
-TEST(Schema, PrunesUnknownFieldsAndSaysWhich) {
+TEST(Schema, PrunesUnknownFieldsAndReportsWhich) {
   auto s = compiled(R"({"type":"object","properties":{
       "spec":{"type":"object","properties":{"a":{"type":"string"},"n":{"type":"integer"},
         "list":{"type":"array","items":{"type":"object","properties":{"x":{"type":"string"}}}},
@@ -138,7 +138,7 @@ TEST(Schema, ReplacesEmptyStringsOnlyWhereAsked) {
   EXPECT_EQ(value, Json::parse(R"({"p":"Delete","q":""})"));
 }
 
-TEST(Schema, ADecimalIsToldHowItsFieldTakesIt) {
+TEST(Schema, ADecimalGetsTheFormsThatItsFieldTakes) {
   const auto hint = [](const std::string& key) {
     const auto schema = R"({"type":"object","properties":{")" + key + R"(":{"x-kubernetes-int-or-string":true}}})";
     auto s = compiled(schema.c_str());

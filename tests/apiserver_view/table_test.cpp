@@ -132,7 +132,7 @@ TEST_F(Tables, CarriesWhatWasAskedFor) {
       tableOf("", "v1", "pods", Json::parse(R"({"metadata":{"name":"p"}})"), options)["rows"][0].contains("object"));
 }
 
-TEST(Accept, SaysWhetherATableIsWanted) {
+TEST(Accept, ReportsWhetherATableIsWanted) {
   EXPECT_EQ(tableVersion("application/json;as=Table;v=v1;g=meta.k8s.io,application/"
                          "json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"),
             "v1");

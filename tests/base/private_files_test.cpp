@@ -112,7 +112,7 @@ TEST_F(PrivateFiles, AFolderThatOthersWriteToIsRefused) {
   struct FileRow {
     mode_t mode;
     const char* own;
-    std::string says;
+    std::string description;
   };
   const std::string chmod = "use chmod go-w " + in("home"), another = "use a folder in it, or another one";
   for (const FileRow& row :
@@ -121,8 +121,8 @@ TEST_F(PrivateFiles, AFolderThatOthersWriteToIsRefused) {
         FileRow{01777, "letter", "(mode 1777): " + another}}) {
     ASSERT_EQ(::chmod(in("home").c_str(), row.mode), 0);
     const Status refused = makePrivateFolder(in("home/"), row.own);
-    EXPECT_EQ(refused.code(), Code::unavailable) << row.says;
-    EXPECT_EQ(refused.message(), in("home") + ": can be written to by others " + row.says);
+    EXPECT_EQ(refused.code(), Code::unavailable) << row.description;
+    EXPECT_EQ(refused.message(), in("home") + ": can be written to by others " + row.description);
     EXPECT_EQ(modeOf(in("home")), row.mode);
   }
 }
@@ -161,7 +161,7 @@ TEST_F(PrivateFiles, ALinkToAFolderIsFollowedIfItIsOurs) {
   EXPECT_EQ(modeOf(in("real")), 0755U);
 }
 
-TEST_F(PrivateFiles, RootKeepsNothingInAFileOfAnotherUser) {
+TEST_F(PrivateFiles, RootStoresNothingInAFileOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   put(in("theirs"), "text");
   ASSERT_EQ(::chown(in("theirs").c_str(), 65534, 65534), 0);

@@ -14,7 +14,7 @@ TEST(Status, okByDefault) {
   EXPECT_EQ(Status().str(), "ok");
 }
 
-TEST(Status, saysKindAndMessage) {
+TEST(Status, containsKindAndMessage) {
   const Status status(Code::conflict, "the object has been modified");
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(status.code(), Code::conflict);

@@ -20,7 +20,7 @@ TEST(TextTest, IsQuoted) {
   EXPECT_EQ(quoted(""), "\"\"");
 }
 
-TEST(TextTest, KeepsBeginningAndEnd) {
+TEST(TextTest, RetainsBeginningAndEnd) {
   EXPECT_EQ(shortened("as it is", 16), "as it is");
   const auto text = shortened("begins" + std::string(100, '.') + "ends", 32);
   EXPECT_LE(text.size(), 32u);
@@ -32,14 +32,14 @@ TEST(TextTest, KeepsBeginningAndEnd) {
 TEST(TextTest, NeverCutsACharacter) {
   std::string euros;
   for (int i = 0; i < 40; ++i) euros += "€";
-  for (std::size_t most = 16; most < 60; ++most)
+  for (std::size_t max = 16; max < 60; ++max)
     for (const auto* lead : {"", "x", "xy"}) {
-      auto text = shortened(lead + euros, most);
-      EXPECT_LE(text.size(), most);
+      auto text = shortened(lead + euros, max);
+      EXPECT_LE(text.size(), max);
       text.erase(text.find(" … "), 5);
       text.erase(0, std::string(lead).size());
-      EXPECT_EQ(text.size() % 3, 0u) << most << lead;
-      EXPECT_EQ(text, euros.substr(0, text.size())) << most << lead;
+      EXPECT_EQ(text.size() % 3, 0u) << max << lead;
+      EXPECT_EQ(text, euros.substr(0, text.size())) << max << lead;
     }
 }
 

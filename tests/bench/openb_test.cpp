@@ -166,18 +166,18 @@ TEST(OpenbChurn, ALargePodIsNotStarvedBySmallOnes) {
   options.measured = 100'000;
   std::array<ChurnResult, 2> results;
   for (const int64_t after : {-1, 600}) {
-    options.keepAfter = after;
+    options.reserveAfter = after;
     Scheduled ledger(trace, policies);
     results[after < 0 ? 0 : 1] = churn(trace, ledger, ledger, options);
   }
-  const auto& [never, kept] = results;
+  const auto& [never, reserving] = results;
   EXPECT_EQ(never.copies, 1);
   EXPECT_EQ(never.sizes[3].pods, 1);
-  EXPECT_GT(kept.sizes[3].mean, 600);
-  EXPECT_LT(kept.sizes[3].mean, 600 + 900 + 1700);
-  EXPECT_GT(never.sizes[3].mean, kept.sizes[3].mean);
+  EXPECT_GT(reserving.sizes[3].mean, 600);
+  EXPECT_LT(reserving.sizes[3].mean, 600 + 900 + 1700);
+  EXPECT_GT(never.sizes[3].mean, reserving.sizes[3].mean);
   EXPECT_EQ(never.sizes[1].mean, 0);
-  EXPECT_GT(kept.sizes[1].mean, 0);
+  EXPECT_GT(reserving.sizes[1].mean, 0);
 }
 
 ChurnResult churned(const std::string& nodes, const std::string& pods, const ChurnOptions& options) {
@@ -222,7 +222,7 @@ TEST(OpenbChurn, MovesLetInWhoHasWaited) {
   options.warmUp = 0;
   options.measured = 10'000;
   options.load = 0.1;
-  options.keepAfter = -1;
+  options.reserveAfter = -1;
   const auto without = churned("x,3000,2048,2,T4\ny,3000,2048,2,T4\n", pods, options);
   EXPECT_EQ(without.moved, 0);
   EXPECT_GT(without.sizes[3].p99, 3000);
@@ -279,7 +279,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-TEST(OpenbTrace, SaysWhatIsWrongWithAFile) {
+TEST(OpenbTrace, ReportsWhatIsWrongWithAFile) {
   EXPECT_EQ(whatIsWrong(kNodes, kPods, kOrder), "nothing");
   EXPECT_EQ(whatIsWrong(replaced(kNodes, "16000,65536,2,T4", "16000,65536,two,T4"), kPods, kOrder),
             "nodes.csv: line 2: gpu: \"two\" is no whole number");
@@ -347,7 +347,7 @@ TEST(OpenbProgram, RefusesWhatItCannotUse) {
       {where + " --policy binpack --moves", "--preempt and --moves: only with --departures"},
       {where + " --policy fgd --departures --load 1 --preempt", "fgd is not the scheduler's, and knows neither"},
       {where + " --policy binpack --departures --load much", "--load: \"much\" is no number above 0 and up to 2"},
-      {where + " --policy binpack --departures --load 1 --keep-after 0", "--keep-after: \"0\" is no number"},
+      {where + " --policy binpack --departures --load 1 --reserve-after 0", "--reserve-after: \"0\" is no number"},
       {where + " --policy binpack --departures --load 1", "no creation_time and deletion_time"},
       {where + " --policy", "--policy: its value is missing"},
       {where + " --policy binpack --fast yes", "--fast: no such option"},

@@ -134,7 +134,7 @@ TEST_F(NodeUsageTest, APlanCountsUntilThePodIsThere) {
   EXPECT_EQ(cpu("n1"), 0);
 }
 
-TEST_F(NodeUsageTest, TwoPodsAreNotPromisedTheSameRoom) {
+TEST_F(NodeUsageTest, TwoPodsAreNotPromisedTheSameCapacity) {
   const auto fits = [](const NodeUsage::Sum& taken) { return taken.requests.cpuMilli + 100 <= 150; };
   EXPECT_TRUE(usage.plan(pod("a", "", 100), "n1", fits));
   EXPECT_FALSE(usage.plan(pod("b", "", 100), "n1", fits));
@@ -154,7 +154,7 @@ TEST_F(NodeUsageTest, APlanEndsWithItsPod) {
   EXPECT_EQ(cpu("n1"), 0);
 }
 
-TEST_F(NodeUsageTest, AListSaysWhatIsThereAndWhatIsNot) {
+TEST_F(NodeUsageTest, AListReportsWhatIsThereAndWhatIsNot) {
   usage.seen(pod("a", "n1", 100));
   usage.plan(pod("b", "", 10), "n1");
   usage.plan(pod("c", "", 1), "n1");
@@ -181,7 +181,7 @@ TEST_F(NodeUsageTest, AListOfARestoredServerReplacesWhatIsThere) {
   EXPECT_EQ(cpu("n2"), 10);
 }
 
-TEST_F(NodeUsageTest, WhatIsSeenWhileAListIsToldStays) {
+TEST_F(NodeUsageTest, WhatIsSeenWhileAListIsDeliveredStays) {
   usage.listBegins();
   usage.seen(pod("a", "n1", 100, "20"));
   usage.listed(pod("a", "n2", 100, "5"));

@@ -93,7 +93,7 @@ TEST(StoreTest, AListTakesAwayWhatItLacksUnlessThatIsYounger) {
   EXPECT_EQ(store.version(), 10u);
 }
 
-TEST(StoreTest, AListThatBreaksOffTellsNothing) {
+TEST(StoreTest, AListThatBreaksOffReportsNothing) {
   Store<Claim> store;
   store.listBegins();
   store.listed(claim("a", "u1", 5));
@@ -105,7 +105,7 @@ TEST(StoreTest, AListThatBreaksOffTellsNothing) {
   EXPECT_NE(store.get({"ns", "b"}), nullptr);
 }
 
-TEST(StoreTest, WhatGoesWhileAListIsToldIsGone) {
+TEST(StoreTest, WhatGoesWhileAListIsDeliveredIsGone) {
   Store<Claim> store;
   store.listBegins();
   store.listed(claim("a", "u1", 5));
@@ -166,7 +166,7 @@ TEST(StoreTest, ARestoredServerWhoseVersionsWentOnIsReplacedToo) {
   EXPECT_EQ(store.get({"ns", "c"}), nullptr);
 }
 
-TEST(StoreTest, OwnWritesMadeWhileAListIsToldAreNotUndone) {
+TEST(StoreTest, OwnWritesMadeWhileAListIsDeliveredAreNotUndone) {
   Store<Claim> store;
   store.informed(claim("a", "u1", 5, "Pending"));
   store.informed(claim("c", "u3", 6));
@@ -182,7 +182,7 @@ TEST(StoreTest, OwnWritesMadeWhileAListIsToldAreNotUndone) {
   EXPECT_EQ(store.get({"ns", "c"}), nullptr);
 }
 
-TEST(StoreTest, OwnWritesToARestoredServerMadeWhileItsListIsToldAreNotUndone) {
+TEST(StoreTest, OwnWritesToARestoredServerMadeWhileItsListIsDeliveredAreNotUndone) {
   Store<Claim> store;
   store.informed(claim("a", "u1", 50, "Bound"));
   store.listBegins();
@@ -213,7 +213,7 @@ TEST(StoreTest, ANameThatARestoreGaveBackToAnotherObjectIsThatObjects) {
   EXPECT_EQ(store.get({"ns", "a"})->metadata.uid, "old");
 }
 
-TEST(StoreTest, AListThatSaysWhatIsKnownTellsNobody) {
+TEST(StoreTest, AListOfWhatIsKnownNotifiesNobody) {
   Store<Claim> store;
   int heard = 0;
   store.listen([&](const auto&, const auto&) { ++heard; });
@@ -461,8 +461,8 @@ TEST(StoresTest, OpenClaimsAreThoseThatAreNotBound) {
 
 TEST(StoresTest, WhatNobodyReadsIsLeftOut) {
   Stores stores;
-  int told = 0;
-  stores.claims.listen([&](const Claim*, const Claim*) { ++told; });
+  int notified = 0;
+  stores.claims.listen([&](const Claim*, const Claim*) { ++notified; });
   auto c = claim("a", "u", 1, "Bound");
   c.metadata.labels = {{"team", "x"}};
   c.status.capacity = {{"core", "10%"}};
@@ -471,10 +471,10 @@ TEST(StoresTest, WhatNobodyReadsIsLeftOut) {
     stores.claims.listed(c);
     stores.claims.listEnds("5");
   }
-  EXPECT_EQ(told, 1);  // a change of ignored fields is no change
-  const auto kept = stores.claims.get({"ns", "a"});
-  EXPECT_TRUE(kept->metadata.labels.empty());
-  EXPECT_EQ(kept->status, c.status);
+  EXPECT_EQ(notified, 1);  // a change of ignored fields is no change
+  const auto stored = stores.claims.get({"ns", "a"});
+  EXPECT_TRUE(stored->metadata.labels.empty());
+  EXPECT_EQ(stored->status, c.status);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ import yaml
 import tools
 from apiserver import guarded
 from client import Report
-from tools import CHART, HELMS, KEEP, MANIFESTS, kustomized, objects, run, tool, without_empty_lines, without_keep
+from tools import CHART, HELMS, RETAIN, MANIFESTS, kustomized, objects, run, tool, without_empty_lines, without_retain
 
 DEPLOYMENT = ("apps/v1", "Deployment", "elastic-gpu-system", "elastic-gpu-controller")
 DAEMONSET = ("apps/v1", "DaemonSet", "elastic-gpu-system", "elastic-gpu-agent")
@@ -94,8 +94,8 @@ def check_equal(report, helm, cases):
             want |= objects((MANIFESTS / each).read_text(encoding="utf-8"))
         got = rendered(helm, *arguments)
         crds = [each for key, each in got.items() if key[1] == "CustomResourceDefinition"]
-        report.check(f"{helm}, {what}: CRDs are kept", len(crds) == 5 and all(each["metadata"]["annotations"] == KEEP for each in crds))
-        got = without_keep(got)
+        report.check(f"{helm}, {what}: CRDs are kept", len(crds) == 5 and all(each["metadata"]["annotations"] == RETAIN for each in crds))
+        got = without_retain(got)
         different = sorted(str(key) for key in got.keys() | want.keys() if without_empty_lines(got.get(key)) != without_empty_lines(want.get(key)))
         report.check(f"{helm}, {what}: the objects are those of {', '.join(folders)}", not different, different)
 

@@ -111,17 +111,17 @@ class Site:
         """Runs helm with these arguments and returns its output."""
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig),
                        **{f"HELM_{each}_HOME": str(self.folder / f"helm-{each.lower()}") for each in ("CACHE", "CONFIG", "DATA")}}
-        status, said, error = tools.run(tools.tool(self.helm), *words, cwd=tools.ROOT, env=environment)
-        self.report.check(f"{self.helm} {' '.join(map(str, words))}", status == 0, said + error)
-        return said
+        status, output, error = tools.run(tools.tool(self.helm), *words, cwd=tools.ROOT, env=environment)
+        self.report.check(f"{self.helm} {' '.join(map(str, words))}", status == 0, output + error)
+        return output
 
     def check_namespace(self):
         """The release has the Namespace as an object, unless it is stored in it."""
         for namespace, expected in (("elastic-gpu-system", False), ("default", True)):
             self.helm = tools.HELMS[0]
-            said = self.helm_run("install", "dry", tools.CHART, "--namespace", namespace, "--create-namespace", "--dry-run=server")
-            self.report.check(f"a release in {namespace} has the Namespace: {expected}", ("\nkind: Namespace\n" in said) == expected, said[-2000:])
-            self.report.check(f"a release in {namespace}: policies as the API server serves them", "\nkind: MutatingAdmissionPolicy\n" in said)
+            output = self.helm_run("install", "dry", tools.CHART, "--namespace", namespace, "--create-namespace", "--dry-run=server")
+            self.report.check(f"a release in {namespace} has the Namespace: {expected}", ("\nkind: Namespace\n" in output) == expected, output[-2000:])
+            self.report.check(f"a release in {namespace}: policies as the API server serves them", "\nkind: MutatingAdmissionPolicy\n" in output)
 
     def start_controller(self):
         until("the policies are in force", lambda: installation.are_policies_in_force(self.client))

@@ -18,7 +18,7 @@ from pki import Failure  # noqa: E402
 MANIFESTS = ROOT / "manifests"
 CHART = MANIFESTS / "chart"
 HELMS = ("helm-4", "helm-3")
-KEEP = {"helm.sh/resource-policy": "keep"}
+RETAIN = {"helm.sh/resource-policy": "keep"}
 
 
 def tool(name):
@@ -76,9 +76,9 @@ def kustomized(folder):
     return objects(text)
 
 
-def without_keep(rendered):
+def without_retain(rendered):
     """Removes the annotation that only the chart sets, so that the objects can be compared with those of the kustomization."""
     for each in rendered.values():
-        if each["metadata"].get("annotations") == KEEP:
+        if each["metadata"].get("annotations") == RETAIN:
             del each["metadata"]["annotations"]
     return rendered

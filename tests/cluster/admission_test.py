@@ -518,14 +518,14 @@ def agents(cluster, client, report):
     stolen["spec"]["card"]["uuid"] = foreign["spec"]["card"]["uuid"]
     report.refused("no card with the uuid of another node's", lambda: agent.create(GPUS, stolen), 422, "named after its uuid")
     report.refused("its card keeps its uuid", lambda: agent.patch(mine, {"spec": {"card": {"uuid": foreign["spec"]["card"]["uuid"]}}}), 422)
-    kept = nodes.card("node-a", 4)
-    kept["metadata"]["finalizers"] = ["example.com/keeps"]
-    report.refused("no card that the controller can't delete", lambda: agent.create(GPUS, kept), 422, "metadata.finalizers", "elasticgpu.io/ledger")
+    retained = nodes.card("node-a", 4)
+    retained["metadata"]["finalizers"] = ["example.com/keeps"]
+    report.refused("no card that the controller can't delete", lambda: agent.create(GPUS, retained), 422, "metadata.finalizers", "elasticgpu.io/ledger")
     report.refused("nor a finalizer later", lambda: agent.patch(mine, {"metadata": {"finalizers": ["elasticgpu.io/ledger", "example.com/keeps"]}}),
                    422, "metadata.finalizers")
     report.check("it updates its card", agent.patch(mine, {"spec": {"card": {"smCount": 120}}})["spec"]["card"]["smCount"] == 120)
-    said = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
-    report.check("it says that its card is healthy", said["status"]["conditions"][0]["type"] == "Healthy")
+    reply = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
+    report.check("it says that its card is healthy", reply["status"]["conditions"][0]["type"] == "Healthy")
     for what, path in (("a card", theirs), ("a card's status", f"{theirs}/status")):
         report.refused(f"not {what} of another node", lambda path=path: agent.patch(path, {"metadata": {"labels": {"a": "b"}},
                        "status": {"phase": "Failed"}}), 422, "its own node")
@@ -591,7 +591,7 @@ def real(report):
         first = installation.apply_manifests(cluster, ("-k", installation.INSTALLED) if old else ("-f", installation.MANIFESTS))
         report.check("apply makes everything at once", "created" in first and "unchanged" not in first, first)
         again = installation.kubectl(cluster, "apply", "-k", installation.INSTALLED)
-        objects = [sorted(line.split(" ")[0] for line in said.splitlines()) for said in (first, again)]
+        objects = [sorted(line.split(" ")[0] for line in output.splitlines()) for output in (first, again)]
         report.check("apply -f of the folder and apply -k have the same objects", objects[0] == objects[1], objects)
         # The Deployment was scaled. kubectl always reports a PodDisruptionBudget as "configured", because it replaces the selector.
         differs = [line for line in again.splitlines() if not line.endswith("unchanged")
@@ -647,8 +647,8 @@ def well_typed(client, report):
 
 def on_an_old_one(cluster, _client, report):
     """1.34 and 1.35: applying the whole folder reports the kinds that this server lacks; the overlay replaces them."""
-    said = installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS, check=False)
-    report.check("apply -f of the folder says what is missing", "MutatingAdmissionPolicy" in said and "no matches for kind" in said, said)
+    output = installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS, check=False)
+    report.check("apply -f of the folder says what is missing", "MutatingAdmissionPolicy" in output and "no matches for kind" in output, output)
 
 
 def before_136(cluster, client, report):

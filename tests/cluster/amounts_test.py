@@ -13,7 +13,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, Refused, Report, carriers, claims, pods, until
+from client import CLASSES, Refused, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import expect_clean, gpu_class
 
@@ -55,7 +55,7 @@ def one_card(amounts):
 
 
 # flavour → case → (pod, result)
-CARRIED = {
+CONVERTED = {
     "nvidia": {
         "a card": (pod("p", {"main": nvidia(gpu=1)}), one_card("gpu-1")),
         "several, beside CPU": (pod("p", {"main": {**nvidia(gpu=8), "cpu": "1"}}), one_card("gpu-8")),
@@ -128,15 +128,15 @@ def install_migration(cluster, client, report):
             "elasticgpu.io/migrate": flavour, "elasticgpu.io/migrate-class": "share"}}})
         path = f"{pods(namespace)}?dryRun=All"
         installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS / "migrate" / flavour / "refuse.yaml")
-        said = until("pods are refused where nothing carries them over", lambda path=path: message_of(client, path, pod("p", ONE)))
+        message = until("pods are refused where nothing carries them over", lambda path=path: message_of(client, path, pod("p", ONE)))
         report.check(f"{flavour}: what to write, where nothing is carried over",
-                     "write {name: main, resourceClaimTemplateName: egpu-amounts.gpu-1.class-share}" in said, said)
+                     "write {name: main, resourceClaimTemplateName: egpu-amounts.gpu-1.class-share}" in message, message)
         installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS / "migrate" / flavour)
         until("pods are carried over", lambda path=path: not message_of(client, path, pod("p", ONE)))
 
 
 def tables(client, report):
-    for flavour, cases in CARRIED.items():
+    for flavour, cases in CONVERTED.items():
         path = f"{pods(KINDS[flavour])}?dryRun=All"
         for what, (body, (entries, *rest)) in cases.items():
             expected = ({name: f"{template}.class-share" if template.startswith("egpu-") else template for name, template in entries.items()}, *rest)
@@ -217,7 +217,7 @@ def workloads(client, report):
     for path in paths:
         client.call("DELETE", path, {"propagationPolicy": "Foreground"})
     spaces = ("default", *KINDS.values())
-    until("everything is given back", lambda: not any(client.items(claims(space)) or client.items(carriers(space)) for space in spaces)
+    until("everything is given back", lambda: not any(client.items(claims(space)) or client.items(resource_claims(space)) for space in spaces)
           and not verify.World(client).devices, patience=300)
 
 
@@ -269,11 +269,11 @@ def mistakes(client, report):
     for name, (annotations, _) in cases.items():
         client.create(pods(), pod(name, {"main": {}}, annotations=annotations))
     for name, (_, words) in cases.items():
-        def told(name=name, words=words):
+        def reported(name=name, words=words):
             return [each for each in client.items("/api/v1/namespaces/default/events")
                     if each["involvedObject"]["name"] == name and words in each["message"]]
 
-        until(f"{name} is told", told, patience=60)
+        until(f"{name} is told", reported, patience=60)
         report.check(f"{name} is told", True)
         client.delete(f"{pods()}/{name}")
 

@@ -26,7 +26,7 @@ def quotas(namespace="default"):
     return f"{GROUP}/namespaces/{namespace}/elasticgpuquotas"
 
 
-def carriers(namespace="default"):
+def resource_claims(namespace="default"):
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 
@@ -152,13 +152,13 @@ class Client:
         return self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", body)["status"]["token"]
 
 
-def until(what, look, patience=PATIENCE):
+def until(what, probe, patience=PATIENCE):
     """Returns the first true result of look(). Raises AssertionError with the last result after `patience` seconds,
     which is far more than needed."""
     started = time.monotonic()
     pause = 0.05
     while True:
-        seen = look()
+        seen = probe()
         if seen:
             return seen
         if time.monotonic() > started + patience:

@@ -25,7 +25,7 @@ from parts import WHOLE
 from pki import Failure
 
 
-def say(text):
+def log(text):
     print(f"cluster: {text}", flush=True)
 
 
@@ -53,14 +53,14 @@ def up(folder, bin_dir, node_count, cards_each, real=False):
         real_node.permitted()
     cluster = Cluster(folder, stays=True, wanted=WHOLE).start()
     try:
-        say(f"Kubernetes is ready on {cluster.url}; installing")
+        log(f"Kubernetes is ready on {cluster.url}; installing")
         installation.apply_manifests(cluster)
         admin = installation.client_of(cluster)
         names = [f"gpu-{index}" for index in range(node_count)]
         nodes.publish(admin, names, cards_each)
         until("the nodes are ready", lambda: nodes.all_ready(admin, names))
         if real:
-            say("starting the real node")
+            log("starting the real node")
             real_node.RealNode(cluster).start(admin).start_agent(bin_dir)
         installation.start_controller(cluster, bin_dir, arguments=["--ops-auth=off"])  # on loopback
     except BaseException:
@@ -84,7 +84,7 @@ Its Deployment is scaled to 0: pods on simulated nodes only look as if they ran.
 
 def down(folder):
     stopped = processes.stop_recorded(folder)
-    say(f"ended {', '.join(stopped)}" if stopped else "nothing runs")
+    log(f"ended {', '.join(stopped)}" if stopped else "nothing runs")
     return 0
 
 

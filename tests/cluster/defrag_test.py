@@ -18,7 +18,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pki import write_kubeconfig
 from pods_test import expect_clean, gpu_class
@@ -125,7 +125,7 @@ class Ground:
         for name in by_hand:
             self.client.delete(f"{claims()}/{name}")
         self.client.delete(f"{BUDGETS}/small")
-        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
+        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(resource_claims()))
         expect_clean(self.client, self.report, "once all is given back")
 
 
@@ -140,7 +140,7 @@ def execute(ground, who="moves", *claim):
     return defrag(ground, who, "--execute", *claim)
 
 
-def carried_out(ground, *claim):
+def executed(ground, *claim):
     """Executes until all moves are done: the previous pod's replacement may not be ready yet, and the budget then blocks the next eviction. Returns how
     often it stopped."""
     stopped = []
@@ -165,7 +165,7 @@ def by_command(ground):
                  held.returncode == 1 and "nothing is moved" in held.stderr and "disruption budget" in held.stderr, held)
     ground.check("nobody went", ground.running("small") == before)
     ground.loosen()
-    carried_out(ground)
+    executed(ground)
     ground.gathered(before)
     ground.away()
 
@@ -211,7 +211,7 @@ def over_http(ground):
     ground.away()
 
 
-def made_by_hand(ground, over=carried_out):
+def made_by_hand(ground, over=executed):
     """Claims that outlive their pods are asked to move, and keep their identity."""
     before = ground.scattered({"maxUnavailable": 1}, ground.small_by_hand)
     had = ground.had()
@@ -243,7 +243,7 @@ def for_a_gang(ground):
     plan = defrag(ground, "moves", "--plan", member)
     ground.check("the plan is for all members", plan.returncode == 0 and f"2 moves would make gang train fit: 0 of {SMALL} open members fit" in plan.stdout, plan)
     ground.check("a plan moves nothing", ground.running("small") == before)
-    carried_out(ground, member)
+    executed(ground, member)
     until("the gang runs", lambda: len(ground.running("train")) == SMALL)
     until("the shares run again", lambda: len(ground.running("small")) == SMALL)
     ground.check("both shares were evicted, once", not ground.running("small") & before)

@@ -17,8 +17,8 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from carrier_test import CPU, asking, events, unschedulable
-from client import CLASSES, Report, carriers, claims, pods, until
+from resource_claim_test import CPU, asking, events, unschedulable
+from client import CLASSES, Report, resource_claims, claims, pods, until
 from parts import WHOLE, free_ports
 from pki import admin_context, issue, make_authority, write_kubeconfig
 from pods_test import claim, expect_clean, gpu_class, pod, running
@@ -108,7 +108,7 @@ def placed(client, report):
     report.check("so are the bound and the open claim",
                  {world.claims[each]["status"]["nodeName"] for each in ("fixed", "open")} == {where["mixed"]})
     report.check("pods of that scheduler are not pinned", not world.pods["one-0"]["spec"].get("affinity"))
-    reserved = client.get(f"{carriers()}/share-0").get("status", {}).get("reservedFor", [])
+    reserved = client.get(f"{resource_claims()}/share-0").get("status", {}).get("reservedFor", [])
     report.check("the controller manager reserves what is bound past the scheduler", [each["name"] for each in reserved] == ["one-0"], reserved)
     expect_clean(client, report, "once placed")
 
@@ -120,9 +120,9 @@ def full(client, report):
         client.create(claims(), claim(f"whole-{index}", "late", 100, "80Gi"))
         client.create(pods(), own(pod(f"whole-{index}", {"main": f"whole-{index}"})))
     until("some wait", lambda: any(unschedulable(client, f"whole-{index}") for index in range(cards)))
-    said = [c["message"] for i in range(cards) for c in client.get(f"{pods()}/whole-{i}")["status"].get("conditions", [])
+    messages = [c["message"] for i in range(cards) for c in client.get(f"{pods()}/whole-{i}")["status"].get("conditions", [])
             if c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable"]
-    report.check("why is said on the pod", any("not enough free capacity for the pod's ElasticGPU claims" in each for each in said), said)
+    report.check("why is said on the pod", any("not enough free capacity for the pod's ElasticGPU claims" in each for each in messages), messages)
 
     def held_by_waiting():
         waiting = [i for i in range(cards) if not client.get(f"{pods()}/whole-{i}")["spec"].get("nodeName")]
@@ -203,7 +203,7 @@ def main():
             raise
         client.delete_all(pods())
         client.delete_all(claims())
-        until("all is given back", lambda: not verify.World(client).devices and not client.items(carriers()))
+        until("all is given back", lambda: not verify.World(client).devices and not client.items(resource_claims()))
         expect_clean(client, report, "at the end")
     return report.close()
 

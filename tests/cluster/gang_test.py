@@ -13,7 +13,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import expect_clean, gpu_class
 
@@ -35,13 +35,13 @@ class Ground:
 
     def gang(self, name, size, by, cls="late", cpu="1", replicas=None, topology=None):
         """Creates a Deployment whose pods ask for one whole card each. by a group: its pods name only their PodGroup."""
-        says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
+        of_gang = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
         if by in ("amounts", "group", "both"):
-            annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **({} if by == "group" else says)}
+            annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **({} if by == "group" else of_gang)}
         else:
             annotations = {"egpuct.elasticgpu.io/main": name}
             self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
-                                           "spec": {"metadata": {"annotations": says}, "spec": {
+                                           "spec": {"metadata": {"annotations": of_gang}, "spec": {
                                                "egpuClassName": cls, "resources": {"requests": {"elasticgpu.io/gpu": 1}}}}})
         spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}], "terminationGracePeriodSeconds": 0}
         if by in ("group", "both"):
@@ -68,13 +68,13 @@ class Ground:
         until(f"gang {name} runs", lambda: len(self.nodes_of(name)) == size)
         return self.nodes_of(name)
 
-    def said(self):
+    def messages(self):
         """Returns the messages of the claims' Bound conditions."""
         return [condition.get("message", "") for each in self.client.items(claims())
                 for condition in each.get("status", {}).get("conditions", []) if condition["type"] == "Bound"]
 
-    def says(self, *words):
-        until(f"a claim says {', '.join(words)}", lambda: any(all(word in text for word in words) for text in self.said()))
+    def awaits(self, *words):
+        until(f"a claim says {', '.join(words)}", lambda: any(all(word in text for word in words) for text in self.messages()))
 
     def held(self):
         return sum(len(each["spec"].get("allocations") or {}) for each in self.client.items(GPUS) if "card" in each["spec"])
@@ -87,7 +87,7 @@ class Ground:
                 self.client.delete(path)
 
     def away(self):
-        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
+        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(resource_claims()))
         expect_clean(self.client, self.report, "once all is given back")
 
 
@@ -107,7 +107,7 @@ def whole(ground):
 def one_too_few(ground):
     """Nothing is held while a member is missing; with the last pod all run."""
     ground.gang("few", 4, "amounts", replicas=3)
-    ground.says("3 of 4 members of gang few are here")
+    ground.awaits("3 of 4 members of gang few are here")
     ground.check("nothing is held", ground.held() == 0, ground.held())
     ground.check("all wait behind the gate", all(each["spec"].get("schedulingGates") for each in ground.pods_of("few")))
     last = ground.pods_of("few")[0]
@@ -142,7 +142,7 @@ def two_for_the_same(ground):
     installation.start_controller(ground.cluster, ground.bin_dir)
     until("one of them runs", lambda: sorted((len(ground.nodes_of("a")), len(ground.nodes_of("b")))) == [0, 4])
     first, other = ("a", "b") if ground.nodes_of("a") else ("b", "a")
-    ground.says("2 of 4 members of gang " + other + " fit")
+    ground.awaits("2 of 4 members of gang " + other + " fit")
     ground.check("nothing is held for the other", ground.held() == 4, ground.held())
     ground.goes(first)
     ground.runs(other, 4)
@@ -178,7 +178,7 @@ def by_pod_group(ground):
         name = f"group-{cls}"
         ground.group(name, 4)
         ground.gang(name, 4, "group", cls, replicas=3)
-        ground.says(f"3 of 4 pods of PodGroup {name} are here")
+        ground.awaits(f"3 of 4 pods of PodGroup {name} are here")
         ground.check(f"{name}: nothing is held", ground.held() == 0, ground.held())
         ground.scale(name, 4)
         ground.runs(name, 4)
@@ -198,7 +198,7 @@ def group_comes_last(ground):
     installation.start_controller(ground.cluster, ground.bin_dir)
     ground.runs("tardy", 6)
     ground.scale("tardy", 7)
-    ground.says("members of PodGroup tardy fit")
+    ground.awaits("members of PodGroup tardy fit")
     ground.check("six cards are held", ground.held() == 6, ground.held())
     ground.goes("tardy")
     ground.away()
@@ -208,7 +208,7 @@ def min_count_changes(ground):
     """minCount is reduced while the group waits: the existing pods then suffice."""
     ground.group("less", 8)
     ground.gang("less", 3, "group")
-    ground.says("3 of 8 pods of PodGroup less are here")
+    ground.awaits("3 of 8 pods of PodGroup less are here")
     ground.client.patch(f"{GROUPS}/less", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
     ground.runs("less", 3)
     ground.goes("less")

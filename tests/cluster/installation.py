@@ -38,13 +38,13 @@ def kubectl(cluster, *arguments, check=True):
 def apply_manifests(cluster, what=("-k", INSTALLED)):
     """Applies the manifests and waits until the API server enforces them. Scales the Deployment to 0, because simulated nodes would only report its pods as
     running."""
-    said = kubectl(cluster, "apply", *what)
+    output = kubectl(cluster, "apply", *what)
     kubectl(cluster, "-n", NAMESPACE, "scale", "deployment", CONTROLLER, "--replicas=0")
     admin = client_of(cluster)
     kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", "crd", "elasticgpus.elasticgpu.io",
             "elasticgpuclaims.elasticgpu.io", "elasticgpuclaimtemplates.elasticgpu.io", "elasticgpuclasses.elasticgpu.io", "elasticgpuquotas.elasticgpu.io")
     until("the policies are in force", lambda: are_policies_in_force(admin))
-    return said
+    return output
 
 
 def are_policies_in_force(admin):

@@ -9,7 +9,7 @@ import string
 
 import installation
 import nodes
-from client import GPUS, Refused, carriers, claims, until
+from client import GPUS, Refused, resource_claims, claims, until
 from pki import admin_context
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -68,18 +68,18 @@ class Marked:
 
     def __init__(self, client, controller, name):
         self.client, self.controller = client, controller
-        self.claim_path, self.carrier_path = f"{claims()}/{name}", f"{carriers()}/{name}"
+        self.claim_path, self.resource_claim_path = f"{claims()}/{name}", f"{resource_claims()}/{name}"
         made = client.create(claims(), own_claim(name, finalizers=[CLAIM_FINALIZER, THEIRS], labels={LABEL: "x", "free": "x"}))
         self.owner = owner("ElasticGPUClaim", name, made["metadata"]["uid"])
-        controller.create(carriers(), resource_claim(name, finalizers=[FINALIZER, THEIRS], ownerReferences=[self.owner],
+        controller.create(resource_claims(), resource_claim(name, finalizers=[FINALIZER, THEIRS], ownerReferences=[self.owner],
                                                      labels={LABEL: "x"}))
 
     def free(self):
         """Removes the objects as the controller does; nothing may be left."""
-        for path in (self.carrier_path, self.claim_path):
+        for path in (self.resource_claim_path, self.claim_path):
             if self.client.exists(path):
                 self.controller.patch(path, {"metadata": {"finalizers": None}})
-        for path in (self.carrier_path, self.claim_path):
+        for path in (self.resource_claim_path, self.claim_path):
             delete_if_there(self.client, path)
             until(f"{path} is gone", lambda path=path: not self.client.exists(path))
 
@@ -141,7 +141,7 @@ def strippings(path, kind, metadata):
 def stripping(client, controller, users, report):
     for who, user in users.items():
         marked = Marked(client, controller, f"held-{who}")
-        for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
+        for kind, path in (("ResourceClaim", marked.resource_claim_path), ("ElasticGPUClaim", marked.claim_path)):
             for deleting in (False, True):
                 when = " of one that is being deleted" if deleting else ""
                 if deleting:
@@ -174,15 +174,15 @@ def forging(client, controller, editor, report):
             body = resource_claim("", **metadata)
             body["metadata"].pop("name")
             body["metadata"].update(name)
-            report.refused(f"no ResourceClaim {what}", lambda body=body: editor.create(carriers(), body), 422, field, "the controller")
+            report.refused(f"no ResourceClaim {what}", lambda body=body: editor.create(resource_claims(), body), 422, field, "the controller")
         whole = resource_claim("forged", **metadata)
         report.refused(f"no ResourceClaim {what}, by applying", lambda whole=whole: editor.patch(
-            f"{carriers()}/forged?fieldManager=me", whole, APPLY), 422, field)
-    plain = editor.create(carriers(), resource_claim("forged", labels={"a": "b"}, finalizers=["example.com/mine"]))
+            f"{resource_claims()}/forged?fieldManager=me", whole, APPLY), 422, field)
+    plain = editor.create(resource_claims(), resource_claim("forged", labels={"a": "b"}, finalizers=["example.com/mine"]))
     report.check("one without is taken", plain["metadata"]["finalizers"] == ["example.com/mine"])
     for what, body, field in (("its finalizer", {"finalizers": [FINALIZER, "example.com/mine"]}, "metadata.finalizers"),
                               ("a claim as its owner", {"ownerReferences": [of_it]}, "metadata.ownerReferences")):
-        report.refused(f"it does not get {what} afterwards", lambda body=body: editor.patch(f"{carriers()}/forged", {"metadata": body}), 422, field)
+        report.refused(f"it does not get {what} afterwards", lambda body=body: editor.patch(f"{resource_claims()}/forged", {"metadata": body}), 422, field)
     unknown = {"finalizers": ["elasticgpu.io/unknown"]}
     report.refused("no claim with a finalizer that nobody would take off", lambda: editor.create(claims(), own_claim("stuck", **unknown)), 422,
                    "metadata.finalizers", "the controller")
@@ -194,9 +194,9 @@ def forging(client, controller, editor, report):
                    "metadata.ownerReferences")
     report.check("a claim that is copied brings its own", editor.create(f"{claims()}?dryRun=All", own_claim(
         "copied", finalizers=[CLAIM_FINALIZER]))["metadata"]["finalizers"] == [CLAIM_FINALIZER])
-    changed = editor.patch(f"{carriers()}/forged", {"metadata": {"finalizers": None, "labels": {"a": None}}})
+    changed = editor.patch(f"{resource_claims()}/forged", {"metadata": {"finalizers": None, "labels": {"a": None}}})
     report.check("whose marks are other people's anybody changes", "finalizers" not in changed["metadata"])
-    editor.delete(f"{carriers()}/forged")
+    editor.delete(f"{resource_claims()}/forged")
     editor.delete(f"{claims()}/forged")
     report.check("a user deletes his claim", not client.exists(f"{claims()}/forged"))
 
@@ -205,7 +205,7 @@ def let_through(cluster, client, controller, users, report):
     """Every exempted user can remove all marks of a ResourceClaim and its claim."""
     for number, (who, user) in enumerate(users.items()):
         marked = Marked(client, controller, f"free-{number}")
-        for path in (marked.carrier_path, marked.claim_path):
+        for path in (marked.resource_claim_path, marked.claim_path):
             try:
                 now = user.patch(path, {"metadata": {"finalizers": None, "ownerReferences": None, "labels": None}})
                 report.check(f"{who} takes the marks off {path}", marks_of(now) == ([], [], {}))
@@ -218,15 +218,15 @@ def orphaned(client, controller, editor, report):
     """The garbage collector is exempted: it removes owner references from the dependents of an object deleted with --cascade=orphan."""
     marked = Marked(client, controller, "orphan")
     editor.call("DELETE", marked.claim_path, {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
-    until("the garbage collector took the owner off", lambda: not client.get(marked.carrier_path)["metadata"].get("ownerReferences"))
-    report.check("the ResourceClaim keeps its finalizer", FINALIZER in client.get(marked.carrier_path)["metadata"]["finalizers"])
+    until("the garbage collector took the owner off", lambda: not client.get(marked.resource_claim_path)["metadata"].get("ownerReferences"))
+    report.check("the ResourceClaim keeps its finalizer", FINALIZER in client.get(marked.resource_claim_path)["metadata"]["finalizers"])
     marked.free()
 
 
 def still_allowed(client, controller, editor, report):
     """Users may make changes that do not concern marks; and a claim passes from its creation to its end."""
     marked = Marked(client, controller, "usual")
-    for path in (marked.carrier_path, marked.claim_path):
+    for path in (marked.resource_claim_path, marked.claim_path):
         now = editor.patch(path, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}}})
         report.check(f"labels and annotations of {path} are its user's", now["metadata"]["labels"]["team"] == "a")
         now = editor.patch(path, [{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/own"}], JSON_PATCH)
@@ -236,10 +236,10 @@ def still_allowed(client, controller, editor, report):
     editor.patch(marked.claim_path, {"metadata": {"labels": {"free": None}}})
     editor.delete(marked.claim_path)
     report.check("its user deletes a claim, which waits for the controller", "deletionTimestamp" in client.get(marked.claim_path)["metadata"])
-    controller.delete(marked.carrier_path)
-    controller.patch(marked.carrier_path, {"metadata": {"finalizers": None}})
+    controller.delete(marked.resource_claim_path)
+    controller.patch(marked.resource_claim_path, {"metadata": {"finalizers": None}})
     controller.patch(marked.claim_path, {"metadata": {"finalizers": None}})
-    until("both are gone", lambda: not client.exists(marked.carrier_path) and not client.exists(marked.claim_path))
+    until("both are gone", lambda: not client.exists(marked.resource_claim_path) and not client.exists(marked.claim_path))
 
 
 def many(count):
@@ -258,7 +258,7 @@ def crowds(count):
 def no_crowd(client, controller, editor, report):
     """No user can create an object whose search for marks exceeds a request's time limit."""
     marked = Marked(client, controller, "crowd")
-    for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
+    for kind, path in (("ResourceClaim", marked.resource_claim_path), ("ElasticGPUClaim", marked.claim_path)):
         for count in (62000, 257):
             for field, crowd in crowds(count):
                 if count > 257 and field != "labels":
@@ -278,7 +278,7 @@ def no_crowd(client, controller, editor, report):
             path, {"metadata": {"labels": {LABEL: None}}}), 422, "metadata.labels", "the controller")
         report.refused(f"nor a finalizer off a {kind}", lambda path=path: editor.patch(path, {"metadata": {"finalizers": None}}), 422,
                        "metadata.finalizers", "the controller")
-    report.refused("nor an owner off a ResourceClaim", lambda: editor.patch(marked.carrier_path, {"metadata": {"ownerReferences": None}}), 422,
+    report.refused("nor an owner off a ResourceClaim", lambda: editor.patch(marked.resource_claim_path, {"metadata": {"ownerReferences": None}}), 422,
                    "metadata.ownerReferences", "the controller")
     marked.free()
 
@@ -287,7 +287,7 @@ def crowded_already(client, controller, editor, passes, report):
     """An object that already has more entries, created before the policies existed: every user can write it without changing them, and it can be freed."""
     for count, wanted in ((62000, ("labels",)), (3000, ("finalizers", "ownerReferences"))):
         marked = Marked(client, controller, "crowded")
-        for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
+        for kind, path in (("ResourceClaim", marked.resource_claim_path), ("ElasticGPUClaim", marked.claim_path)):
             client.patch(path, {"metadata": {field: crowd(client.get(path)["metadata"]) for field, crowd in crowds(count) if field in wanted}})
             before = client.get(path)
             what = f"a {kind} of {count} {' and '.join(wanted)}"
@@ -369,7 +369,7 @@ def try_all(cluster, client, report):
 
     def may_edit(user):
         try:
-            user.create(f"{carriers()}?dryRun=All", resource_claim("probe"))
+            user.create(f"{resource_claims()}?dryRun=All", resource_claim("probe"))
             user.create(f"{claims()}?dryRun=All", own_claim("probe"))
             return True
         except Refused:

@@ -50,7 +50,7 @@ GPU = nvidia(gpu=1)
 ENABLED = {"tensor-fusion.ai/enabled": "true"}
 
 # Converted pods: (flavour, name, pod, container → amounts of its claim, further fields of the spec).
-CARRIED = [
+CONVERTED = [
     ("hami", "a whole card", pod(GPU), {"main": "gpu-1"}, {}),
     ("hami", "a share by MiB", pod(nvidia(gpu=1, gpumem=3000)), {"main": "gpu-1.memory-3000-mi"}, {}),
     ("hami", "a share of both", pod(nvidia(gpu=1, gpumem=4096, gpucores=25)), {"main": "gpu-1.core-25.memory-4096-mi"}, {}),
@@ -166,8 +166,8 @@ def containers(stored):
     return [*stored["spec"].get("initContainers", []), *stored["spec"]["containers"]]
 
 
-def carried(client, report):
-    for flavour, what, body, amounts, more in CARRIED:
+def converted(client, report):
+    for flavour, what, body, amounts, more in CONVERTED:
         body = json.loads(json.dumps(body))
         try:
             stored = client.create(f"{pods(space(flavour))}?dryRun=All", body)
@@ -200,8 +200,8 @@ def untouched(client, report):
             try:
                 there = client.create(f"{pods(space(each))}?dryRun=All", body)["spec"]
                 elsewhere = client.create(f"{pods()}?dryRun=All", body)["spec"]
-            except Refused as said:
-                report.check(f"{each}: {what}", False, said)
+            except Refused as refusal:
+                report.check(f"{each}: {what}", False, refusal)
                 continue
             report.check(f"{each}: {what}: it is as elsewhere", there == elsewhere, there)
 
@@ -214,8 +214,8 @@ def full(client, report):
         try:
             stored = client.create(f"{pods(space(flavour))}?dryRun=All", body)
             report.check(f"{flavour}: 64 containers with 98 limits each", "resourceClaims" in stored["spec"])
-        except Refused as said:
-            report.check(f"{flavour}: 64 containers with 98 limits each", False, str(said)[:300])
+        except Refused as refusal:
+            report.check(f"{flavour}: 64 containers with 98 limits each", False, str(refusal)[:300])
 
 
 def applied_again(cluster, client, report):
@@ -270,8 +270,8 @@ def install(cluster, client):
         """Returns the stored spec, or why the pod is refused."""
         try:
             return client.create(f"{pods(space(flavour))}?dryRun=All", body)["spec"]
-        except Refused as said:
-            return str(said)
+        except Refused as refusal:
+            return str(refusal)
 
     def in_force(flavour):
         """Each policy takes effect separately."""
@@ -287,13 +287,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="egpu-migrate-") as folder, Cluster(folder, wanted=API_SERVER) as cluster:
         client: Client = installation.client_of(cluster)
         install(cluster, client)
-        carried(client, report)
+        converted(client, report)
         refused(client, report)
         untouched(client, report)
         full(client, report)
         applied_again(cluster, client, report)
         native(client, report)
-    print(f"{len(CARRIED)} carried over, {len(REFUSED)} refused, {len(UNTOUCHED)} untouched")
+    print(f"{len(CONVERTED)} carried over, {len(REFUSED)} refused, {len(UNTOUCHED)} untouched")
     return report.close()
 
 

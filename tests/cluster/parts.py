@@ -88,10 +88,10 @@ def kube_scheduler(binary, kubeconfig, features=""):
 def stages(folder, without):
     """Writes kwok's stages for nodes and pods, except the named ones, to a file in the folder."""
     every = (binaries("kwok") / "kwok-stages.yaml").read_text().split("\n---\n")
-    kept = [each for each in every if not any(f"\n  name: {name}\n" in each for name in without)]
-    assert len(kept) == len(every) - len(without), without
+    remaining = [each for each in every if not any(f"\n  name: {name}\n" in each for name in without)]
+    assert len(remaining) == len(every) - len(without), without
     path = folder / "kwok-stages.yaml"
-    path.write_text("\n---\n".join(kept))
+    path.write_text("\n---\n".join(remaining))
     return path
 
 

@@ -15,7 +15,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 
 SHARE = "gpushare.provisioner.elasticgpu.io"
@@ -69,10 +69,10 @@ def samples(cluster, client, report):
     folder = installation.MANIFESTS / "samples"
     installation.kubectl(cluster, "apply", "-f", folder / "seed.yaml")
     names = ("test-cuda-1", "test-cuda-2")
-    said = installation.kubectl(cluster, "apply", "-f", folder / "seed-pods.yaml", check=not installation.PODS_WRITE_CLAIMS)
+    output = installation.kubectl(cluster, "apply", "-f", folder / "seed-pods.yaml", check=not installation.PODS_WRITE_CLAIMS)
     if installation.PODS_WRITE_CLAIMS:
         report.check("a pod with annotations alone is refused, and told what to write",
-                     "{name: test1, resourceClaimName: gpushare-egpuc-1}" in said, said)
+                     "{name: test1, resourceClaimName: gpushare-egpuc-1}" in output, output)
         installation.kubectl(cluster, "apply", "-f", installation.SAMPLE_PODS)
     until("the sample pods run", lambda: running(client).issuperset(names))
     world = verify.World(client)
@@ -155,11 +155,11 @@ def away(client, report):
         client.delete_all(path)
     until("all pods are gone", lambda: not client.items(pods()), patience=600)
     until("all claims are gone", lambda: not client.items(claims()), patience=600)
-    until("all ResourceClaims are gone", lambda: not client.items(carriers()))
-    kept = [each for each in verify.World(client).devices.values() if each["spec"]["reclaimPolicy"] == "Retain"]
-    report.check("what Retain keeps is Released", all(each["status"]["phase"] == "Released" for each in kept) and len(kept) == 3,
-                 [(each["metadata"]["name"], each["status"].get("phase")) for each in kept])
-    for each in kept:
+    until("all ResourceClaims are gone", lambda: not client.items(resource_claims()))
+    retained = [each for each in verify.World(client).devices.values() if each["spec"]["reclaimPolicy"] == "Retain"]
+    report.check("what Retain keeps is Released", all(each["status"]["phase"] == "Released" for each in retained) and len(retained) == 3,
+                 [(each["metadata"]["name"], each["status"].get("phase")) for each in retained])
+    for each in retained:
         client.delete(f"{GPUS}/{each['metadata']['name']}")
     until("all devices are gone", lambda: not verify.World(client).devices)
     until("all ledgers are empty", lambda: not any(card["spec"].get("allocations") for card in verify.World(client).cards.values()))

@@ -16,8 +16,8 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from carrier_test import PRIORITIES, events
-from client import CLASSES, GPUS, GROUP, Refused, Report, carriers, claims, pods, until
+from resource_claim_test import PRIORITIES, events
+from client import CLASSES, GPUS, GROUP, Refused, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import SHARE, expect_clean, gpu_class, pod
 from tenant_test import editor_of
@@ -54,9 +54,9 @@ class Watch(threading.Thread):
 
     def run(self):
         while not self.over.wait(0.05):
-            self.look()
+            self.check()
 
-    def look(self):
+    def check(self):
         for each in self.client.items(GPUS):
             if "card" not in each["spec"]:
                 continue
@@ -104,9 +104,9 @@ class Ground:
 
     def gang(self, name, size, priority="high"):
         """Creates a Deployment whose pods form a gang, one card each."""
-        says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size)}
+        annotations = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size)}
         self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
-                                       "spec": {"metadata": {"annotations": says}, "spec": claim_spec("late", priority, 1)}})
+                                       "spec": {"metadata": {"annotations": annotations}, "spec": claim_spec("late", priority, 1)}})
         self.deployment(name, size, {"egpuct.elasticgpu.io/gpu": name})
 
     def goes(self, name):
@@ -114,7 +114,7 @@ class Ground:
         until(f"{name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
         self.client.delete(f"{TEMPLATES}/{name}")
 
-    def said(self):
+    def messages(self):
         """Returns the messages of claims that are not bound."""
         return [each.get("message", "") for of in self.client.items(claims()) for each in of.get("status", {}).get("conditions", [])
                 if each["type"] == "Bound" and each["status"] == "False"]
@@ -146,7 +146,7 @@ class Ground:
         return next((each.get("message", "") for each in self.status(name).get("conditions", [])
                      if each["type"] == of and reason in (None, each["reason"])), "")
 
-    def says(self, *wanted, name="urgent", of="Bound", reason=None):
+    def awaits(self, *wanted, name="urgent", of="Bound", reason=None):
         until(f"claim {name} says {', '.join(wanted)}", lambda: all(each in self.words(name, of, reason) for each in ("", *wanted))
               and self.words(name, of, reason))
         return self.words(name, of, reason)
@@ -179,7 +179,7 @@ class Ground:
 
     def made(self):
         """Number of pods that were ever created."""
-        return len(self.watch.look().pods)
+        return len(self.watch.check().pods)
 
     def clean(self, when):
         expect_clean(self.client, self.report, when)
@@ -196,7 +196,7 @@ class Ground:
                 if each["spec"].get("reclaimPolicy") == "Retain" and each.get("status", {}).get("phase") == "Released":
                     with contextlib.suppress(Refused):  # the device may be gone meanwhile
                         self.client.delete(f"{GPUS}/{name}")
-            return not verify.World(self.client).devices and not self.client.items(carriers())
+            return not verify.World(self.client).devices and not self.client.items(resource_claims())
 
         until("all is given back", free)
         self.clean("once all is given back")
@@ -216,22 +216,22 @@ def youngest_of_the_lowest(ground):
     with ground.nodes_stand_still():
         ground.urgent()
         until("somebody is evicted", lambda: any(ground.going(name) for name in "abcd"))
-        room = ground.status("urgent")["nominated"]
-        check("the youngest of the lowest has to go", room["victims"] == [device["metadata"]["name"]], room)
-        check("its card is nominated, and no more", [(each["name"], each["core"], each["memory"]) for each in room["cards"]] == [
-            (each["name"], each["chargedCore"], each["chargedMemory"]) for each in device["spec"]["cards"]], room)
+        nomination = ground.status("urgent")["nominated"]
+        check("the youngest of the lowest has to go", nomination["victims"] == [device["metadata"]["name"]], nomination)
+        check("its card is nominated, and no more", [(each["name"], each["core"], each["memory"]) for each in nomination["cards"]] == [
+            (each["name"], each["chargedCore"], each["chargedMemory"]) for each in device["spec"]["cards"]], nomination)
         check("who has to go is said", "evicts claim default/c of priority 0" in ground.words(reason="Preempting"), ground.words())
         check("its pod goes, and is there until its node is done", ground.going("c") == before["c"])
         check("its claim has its device until then", ground.status("c").get("phase") == "Bound", ground.status("c"))
         client.create(claims(), card_claim("small", "now"))
-        ground.says(name="small", reason="NoFit")
+        ground.awaits(name="small", reason="NoFit")
     ground.urgent_runs()
     taken = client.get(f"{GPUS}/{ground.status('urgent')['elasticGPUName']}")["spec"]["cards"]
-    check("it has the nominated room", [each["name"] for each in taken] == [each["name"] for each in room["cards"]], taken)
+    check("it has the nominated room", [each["name"] for each in taken] == [each["name"] for each in nomination["cards"]], taken)
     check("the others run on", all(ground.running(name) == before[name] for name in "abd"))
-    check("who went says for whom", "preempted for claim default/urgent of priority 1000 since " in ground.says(
+    check("who went says for whom", "preempted for claim default/urgent of priority 1000 since " in ground.awaits(
         name="c", of="Preempted"), ground.words("c", "Preempted"))
-    check("and why it waits", ground.says(name="c", reason="NoFit") != "" and ground.status("c")["phase"] == "Pending")
+    check("and why it waits", ground.awaits(name="c", reason="NoFit") != "" and ground.status("c")["phase"] == "Pending")
     check("one pod was told that it was preempted", events(client, "Preempted") >= 1)
     check("its Deployment's next pod waits", not ground.running("c") and len(ground.pods_of("c")) == 1)
     ground.clean("with the urgent one there")
@@ -263,7 +263,7 @@ def budget_holds(ground):
         before = ground.fill("held", CARDS)
         ground.budget("none-may-go", "held", CARDS, maxUnavailable=0)
         ground.urgent(by="pod" if how == "deleted" else "claim")
-        ground.says("may not be evicted now", "disruption budget", "none-may-go", reason="Preempting")
+        ground.awaits("may not be evicted now", "disruption budget", "none-may-go", reason="Preempting")
         time.sleep(20)  # the eviction is retried meanwhile
         ground.check("it still says so", "none-may-go" in ground.words(reason="Preempting"), ground.words())
         ground.check("nobody was evicted", ground.running("held") == before)
@@ -305,7 +305,7 @@ def all_or_none(ground):
     held = ground.fill("held", 1, node="n-0")
     ground.budget("none-may-go", "held", 1, maxUnavailable=0)
     ground.urgent(cards=2)
-    ground.says("none-may-go", reason="Preempting")
+    ground.awaits("none-may-go", reason="Preempting")
     time.sleep(20)
     ground.check("nobody was evicted", (ground.running("free"), ground.running("held")) == (free, held))
     ground.check("nobody is marked", not ground.marked(), ground.marked())
@@ -324,7 +324,7 @@ def budgets_at_odds(ground):
     for name in ("one", "two"):
         ground.budget(name, "held", CARDS, maxUnavailable=1)
     ground.urgent()
-    ground.says("may not be evicted now", "more than one PodDisruptionBudget", reason="Preempting")
+    ground.awaits("may not be evicted now", "more than one PodDisruptionBudget", reason="Preempting")
     ground.check("nobody was evicted", ground.running("held") == before)
     ground.check("nobody is marked", not ground.marked(), ground.marked())
     ground.client.delete(f"{BUDGETS}/two")
@@ -346,10 +346,10 @@ def nobody_goes(ground):
         check(f"{what}: nothing is nominated", "nominated" not in ground.status("urgent"))
 
     ground.urgent()
-    said = ground.says(reason="NoFit")
-    print(f"nobody may go: {said}", flush=True)
+    message = ground.awaits(reason="NoFit")
+    print(f"nobody may go: {message}", flush=True)
     stays("nobody may go")
-    check("what would help is said", "free " in said and " of node " in said, said)
+    check("what would help is said", "free " in message and " of node " in message, message)
     ground.urgent_goes()
     client.delete(f"{DEPLOYMENTS}/last")
     del before["last"]
@@ -357,11 +357,11 @@ def nobody_goes(ground):
     before["low"] = ground.fill("low", 1)
     for by in ("pod", "claim"):
         ground.urgent(priority="never", by=by)
-        said = ground.says(reason="NoFit")
+        message = ground.awaits(reason="NoFit")
         stays(f"who never preempts, by {by}")
         if by == "pod":
             ground.urgent_goes()
-    print(f"never: {said}", flush=True)
+    print(f"never: {message}", flush=True)
     client.patch(f"{claims()}/urgent", {"spec": {"priorityClassName": "high"}})
     ground.urgent_runs()
     gone = before.pop("low")
@@ -379,7 +379,7 @@ def preemptor_goes(ground):
         ground.budget("one-at-a-time", "many", CARDS, maxUnavailable=1)
         ground.urgent(cards=2)
         until("one has gone", lambda: len(ground.running("many") & before) == CARDS - 1)
-        ground.says("one-at-a-time", reason="Preempting")
+        ground.awaits("one-at-a-time", reason="Preempting")
         time.sleep(3)
         ground.check("the budget holds the other", len(ground.running("many") & before) == CARDS - 1)
         if loosened:
@@ -451,10 +451,10 @@ def gangs(ground):
             ground.gang("train", CARDS - 1)
             if delay is None:
                 until("three go", lambda: len(ground.going("many")) == CARDS - 1)
-                rooms = [each["status"]["nominated"] for each in ground.client.items(claims()) if "nominated" in each.get("status", {})]
-                ground.check("each member is nominated", len(rooms) == CARDS - 1, rooms)
-                ground.check("and for so many, so many go", sum(len(each.get("victims", [])) for each in rooms) == CARDS - 1, rooms)
-                ground.check("the oldest says so", any("gang train preempts on nodes" in each for each in ground.said()), ground.said())
+                nominations = [each["status"]["nominated"] for each in ground.client.items(claims()) if "nominated" in each.get("status", {})]
+                ground.check("each member is nominated", len(nominations) == CARDS - 1, nominations)
+                ground.check("and for so many, so many go", sum(len(each.get("victims", [])) for each in nominations) == CARDS - 1, nominations)
+                ground.check("the oldest says so", any("gang train preempts on nodes" in each for each in ground.messages()), ground.messages())
             else:
                 time.sleep(delay)
             ground.cluster.processes.kill("controller")
@@ -471,7 +471,7 @@ def gangs(ground):
         ground.goes("train")
     before = ground.whole("many", CARDS)
     ground.gang("five", CARDS + 1)
-    until("its oldest says that nobody goes", lambda: any("capacity for all members of gang five" in each for each in ground.said()))
+    until("its oldest says that nobody goes", lambda: any("capacity for all members of gang five" in each for each in ground.messages()))
     time.sleep(2)
     ground.check("nobody went", ground.running("many") == before)
     ground.check("nobody is marked", not ground.marked(), ground.marked())
@@ -487,7 +487,7 @@ def several_claims(ground):
     for name in "xyz":
         client.create(claims(), card_claim(name, "late", "high"))
     client.create(pods(), pod("three", {"a": "x", "b": "y", "c": "z"}, ("a", "b", "c")))
-    until("nobody goes for three", lambda: any("capacity for all claims of pod three" in each for each in ground.said()))
+    until("nobody goes for three", lambda: any("capacity for all claims of pod three" in each for each in ground.messages()))
     time.sleep(2)
     check("nobody went", ground.running("beside") == beside and ground.running("others") == others and not ground.marked())
     client.delete(f"{pods()}/three")
@@ -495,7 +495,7 @@ def several_claims(ground):
     with ground.nodes_stand_still():
         client.create(pods(), pod("two", {"a": "x", "b": "y"}, ("a", "b")))
         until("two go", lambda: len(ground.going("others")) == 2)
-        check("one says so for both", any("pod two preempts on node n-1" in each for each in ground.said()), ground.said())
+        check("one says so for both", any("pod two preempts on node n-1" in each for each in ground.messages()), ground.messages())
         ground.cluster.processes.kill("controller")
         ground.start_controller()
     until("the pod runs", lambda: client.get(f"{pods()}/two")["status"].get("phase") == "Running")
@@ -519,24 +519,24 @@ def tenant(ground):
 
     until("he may write claims", may)
     device = verify.World(client).devices.popitem()[0]
-    room = {"nodeName": "n-0", "cards": [], "victims": [device]}
+    nomination = {"nodeName": "n-0", "cards": [], "victims": [device]}
     made = card_claim("mine", "now")
-    made["status"] = {"phase": "Pending", "nominated": room}
+    made["status"] = {"phase": "Pending", "nominated": nomination}
     user.create(claims(), made)
     report.check("a status that comes with a claim is dropped", "nominated" not in ground.status("mine"))
-    ground.says(name="mine", reason="NoFit")
-    user.patch(f"{claims()}/mine", {"status": {"nominated": room}})
+    ground.awaits(name="mine", reason="NoFit")
+    user.patch(f"{claims()}/mine", {"status": {"nominated": nomination}})
     report.check("one that is written beside the spec, too", "nominated" not in ground.status("mine"))
     for what, path, body in (
-            ("a nomination", f"{claims()}/mine/status", {"status": {"nominated": room}}),
+            ("a nomination", f"{claims()}/mine/status", {"status": {"nominated": nomination}}),
             ("a mark", f"{GPUS}/{device}/status", {"status": {"reason": "Preempted"}}),
             ("a device's class", f"{GPUS}/{device}", {"spec": {"parameters": {"preemptible": "false"}}})):
         report.refused(f"{what} is not his to write", lambda path=path, body=body: user.patch(path, body), 403)
     report.refused("nor is a PriorityClass", lambda: user.create(PRIORITIES, {"metadata": {"name": "mine"}, "value": 5}), 403)
     client.delete(f"{claims()}/mine")
     user.create(claims(), card_claim("mine", "now", "system-cluster-critical"))
-    said = ground.says("system-cluster-critical is for claims in namespace kube-system", name="mine", of="Accepted")
-    report.check("a claim is not of the system", ground.status("mine").get("priority", 0) == 0 and "nominated" not in ground.status("mine"), said)
+    message = ground.awaits("system-cluster-critical is for claims in namespace kube-system", name="mine", of="Accepted")
+    report.check("a claim is not of the system", ground.status("mine").get("priority", 0) == 0 and "nominated" not in ground.status("mine"), message)
     wrote = pod("rich", {})
     wrote["spec"]["priority"] = 5000
     report.refused("the API server lets nobody write a number", lambda: user.create(pods(), wrote), 403, "priority")
@@ -602,7 +602,7 @@ def main():
         finally:
             watch.over.set()
             watch.join()
-        report.check("no card ever gave out more than it has", not watch.look().found, watch.found)
+        report.check("no card ever gave out more than it has", not watch.check().found, watch.found)
     return report.close()
 
 

@@ -17,7 +17,7 @@ import urllib.request
 import installation
 import nodes
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, carriers, claims, pods, quotas, until
+from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, resource_claims, claims, pods, quotas, until
 from parts import WHOLE
 from pods_test import claim, gpu_class, pod, running
 
@@ -159,13 +159,13 @@ def whole_life(client, log, report):
     # A repeated event is counted: no claim, a claim that can't be bound, no claim again.
     client.create(pods(), pod("waits", {"x": "missing"}))
 
-    def said(word):
+    def reported(word):
         events = client.items("/api/v1/namespaces/default/events", "&fieldSelector=involvedObject.name=waits")
         return any(word in each["message"] for each in events)
 
-    until("its pod is told that there is no such claim", lambda: said("there is no such ElasticGPUClaim"))
+    until("its pod is told that there is no such claim", lambda: reported("there is no such ElasticGPUClaim"))
     client.create(claims(), claim("missing", "nowhere", 10, "1Gi"))
-    until("and why the claim waits", lambda: said("ClassNotFound"))
+    until("and why the claim waits", lambda: reported("ClassNotFound"))
     client.delete(f"{claims()}/missing")
     until("an event is counted", lambda: ("", "events", "patch") in log.update().used)
 
@@ -181,8 +181,8 @@ def whole_life(client, log, report):
     until("a pod of a template runs", lambda: "templated" in running(client))
     client.delete(f"{pods()}/templated")
     until("its claim goes with it", lambda: ("elasticgpu.io", "elasticgpuclaims", "delete") in log.update().used)
-    looks = client.get(f"{made_of}/tenth")["spec"]
-    client.create(made_of, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "spec": looks, "metadata": {
+    spec = client.get(f"{made_of}/tenth")["spec"]
+    client.create(made_of, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "spec": spec, "metadata": {
         "name": "other", "ownerReferences": [{"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "name": "tenth",
                                               "uid": tenth["metadata"]["uid"]}]}})
     until("what is of no template goes", lambda: not client.exists(f"{made_of}/other"))
@@ -208,7 +208,7 @@ def whole_life(client, log, report):
     for path in (pods(), claims()):
         client.delete_all(path)
     until("claims are gone", lambda: not client.items(claims()))
-    until("their ResourceClaims too", lambda: not client.items(carriers()))
+    until("their ResourceClaims too", lambda: not client.items(resource_claims()))
     until("their devices too", lambda: not [each for each in client.items(GPUS) if "card" not in each["spec"]])
 
 

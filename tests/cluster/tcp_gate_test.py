@@ -28,7 +28,7 @@ def connect(gate):
     return socket.create_connection(("127.0.0.1", gate.port))
 
 
-def said(connection, text):
+def answer_to(connection, text):
     connection.sendall(text)
     connection.settimeout(60)
     try:
@@ -51,36 +51,36 @@ def main():
     report = Report()
     gate = Gate(Loop(), server())
     first = connect(gate)
-    report.check("it passes on", said(first, b"one") == b"one")
+    report.check("it passes on", answer_to(first, b"one") == b"one")
 
     gate.delay(0.3)
     first.sendall(b"late")
     report.check("what is delayed does not come at once", silent(first))
-    report.check("but comes whole", said(first, b"") == b"late")
+    report.check("but comes whole", answer_to(first, b"") == b"late")
     gate.heal()
 
     gate.hold()
     first.sendall(b"held")
     report.check("nothing passes", silent(first))
     gate.heal()
-    report.check("nothing was lost", said(first, b"") == b"held")
+    report.check("nothing was lost", answer_to(first, b"") == b"held")
 
     other = connect(gate)
-    report.check("another passes", said(other, b"two") == b"two")
+    report.check("another passes", answer_to(other, b"two") == b"two")
     gate.swallow()
     first.sendall(b"lost")
     report.check("no answer comes", silent(first))
     gate.heal()
-    report.check("who lost something is cut", said(first, b"") == b"")
-    report.check("who did not goes on", said(other, b"three") == b"three")
+    report.check("who lost something is cut", answer_to(first, b"") == b"")
+    report.check("who did not goes on", answer_to(other, b"three") == b"three")
 
     gate.cut()
-    report.check("all are cut", said(other, b"") == b"")
-    report.check("new ones are let in", said(connect(gate), b"four") == b"four")
+    report.check("all are cut", answer_to(other, b"") == b"")
+    report.check("new ones are let in", answer_to(connect(gate), b"four") == b"four")
     gate.lead_to(0)
-    report.check("nobody there: refused", said(connect(gate), b"") == b"")
+    report.check("nobody there: refused", answer_to(connect(gate), b"") == b"")
     gate.lead_to(server())
-    report.check("another server", said(connect(gate), b"five") == b"five")
+    report.check("another server", answer_to(connect(gate), b"five") == b"five")
     return report.close()
 
 

@@ -16,7 +16,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, MERGE, Refused, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, MERGE, Refused, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import SHARE, expect_clean, gpu_class, pod, running
 
@@ -28,9 +28,9 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 STRIP = {"metadata": {"finalizers": None}}
 DISOWN = {"metadata": {"ownerReferences": None}}
 ACTS = {
-    "strip carrier": lambda user, name: user.call("PATCH", f"{carriers()}/{name}", STRIP, MERGE),
-    "disown carrier": lambda user, name: user.call("PATCH", f"{carriers()}/{name}", DISOWN, MERGE),
-    "delete carrier": lambda user, name: user.delete(f"{carriers()}/{name}"),
+    "strip resource claim": lambda user, name: user.call("PATCH", f"{resource_claims()}/{name}", STRIP, MERGE),
+    "disown resource claim": lambda user, name: user.call("PATCH", f"{resource_claims()}/{name}", DISOWN, MERGE),
+    "delete resource claim": lambda user, name: user.delete(f"{resource_claims()}/{name}"),
     "strip claim": lambda user, name: user.call("PATCH", f"{claims()}/{name}", STRIP, MERGE),
     "delete claim": lambda user, name: user.delete(f"{claims()}/{name}"),
 }
@@ -54,19 +54,19 @@ def without_policy(client, user):
     """Removes the validating policies, so that only the controller protects the cards."""
     for each in client.items(POLICIES):
         client.delete(f"{POLICIES}/{each['metadata']['name']}")
-    client.create(carriers(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/resource-claim"]}, "spec": {"devices": {"requests": [
+    client.create(resource_claims(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/resource-claim"]}, "spec": {"devices": {"requests": [
         {"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
 
     def may_strip():
         try:
-            return user.call("PATCH", f"{carriers()}/probe", STRIP, MERGE)
+            return user.call("PATCH", f"{resource_claims()}/probe", STRIP, MERGE)
         except Refused as refused:
             # (another controller may have deleted it already: it may delete a ResourceClaim with its finalizer)
             return refused.status == 404
 
     until("a tenant may strip", may_strip)
-    if client.exists(f"{carriers()}/probe"):
-        client.delete(f"{carriers()}/probe")
+    if client.exists(f"{resource_claims()}/probe"):
+        client.delete(f"{resource_claims()}/probe")
 
 
 def attack(user, report, name, order, pause):
@@ -83,7 +83,7 @@ def device_of(client, name):
     return status.get("phase") == "Bound" and status["elasticGPUName"]
 
 
-def kept(client, device):
+def loss_of(client, device):
     """Returns an error unless the device has an entry on each of its cards; empty if it has."""
     if not client.exists(f"{GPUS}/{device}"):
         return "the device is gone"
@@ -117,7 +117,7 @@ def one_batch(client, user, report, orders, pause):
         any(c["reason"] == "NoFit" for c in each["status"].get("conditions", [])) for each in client.items(claims())
         if each["metadata"]["name"].startswith("rival-") and each.get("status", {}).get("phase") == "Pending"))
     for number, order in orders:
-        wrong = kept(client, devices[f"mine-{number}"])
+        wrong = loss_of(client, devices[f"mine-{number}"])
         report.check(f"{', '.join(order)}: the pod's card is its own", not wrong, wrong)
     report.check("no rival got a card in use", len(bound()) == free, bound())
     for name in names:
@@ -125,32 +125,32 @@ def one_batch(client, user, report, orders, pause):
     until("with the pods gone every rival has a card", lambda: len(bound()) == CARDS)
     left = [name for name in names if client.exists(f"{GPUS}/{devices[name]}")]
     report.check("nothing of the tenant's is left", not left, left)
-    until("nor of its ResourceClaims", lambda: not client.items(carriers()))
+    until("nor of its ResourceClaims", lambda: not client.items(resource_claims()))
     expect_clean(client, report, "after the orders")
     client.delete_all(claims())
     until("all is given back", lambda: not verify.World(client).devices and not client.items(claims()))
 
 
-def held_says_so(client, user, report):
+def held_is_reported(client, user, report):
     """One case in detail: the conditions of a held device, and the device of a recreated claim of the same name."""
     client.create(claims(), whole_card("told"))
     client.create(pods(), pod("told", {"main": "told"}))
     until("the pod runs", lambda: "told" in running(client))
     device = device_of(client, "told")
-    attack(user, report, "told", ("strip carrier", "delete claim", "strip claim"), 0.5)
+    attack(user, report, "told", ("strip resource claim", "delete claim", "strip claim"), 0.5)
 
     def held():
         conditions = client.get(f"{GPUS}/{device}").get("status", {}).get("conditions", [])
         return [each for each in conditions if each["type"] == "Held" and each["reason"] == "ClaimGone"]
 
-    says = until("the device says that it is held", held)
-    report.check("and for whom", "pod told to end" in says[0]["message"], says)
+    reported = until("the device says that it is held", held)
+    report.check("and for whom", "pod told to end" in reported[0]["message"], reported)
     events = until("an event tells it", lambda: [each for each in client.items("/api/v1/namespaces/default/events")
                                                  if each["involvedObject"]["name"] == device and each["reason"] == "InUse"])
     report.check("in the same words", "pod told to end" in events[0]["message"], events)
     client.create(claims(), whole_card("told"))
     other = until("a claim of the same name is bound", lambda: device_of(client, "told"))
-    report.check("to another device", other != device and not kept(client, device), (other, device))
+    report.check("to another device", other != device and not loss_of(client, device), (other, device))
     client.delete(f"{pods()}/told")
     until("the first one goes with its pod", lambda: not client.exists(f"{GPUS}/{device}"))
     client.delete(f"{claims()}/told")
@@ -165,16 +165,16 @@ def cascade_orphan(client, user, report):
     device = device_of(client, "orphan")
     user.call("DELETE", f"{claims()}/orphan", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
     until("the garbage collector has been there", lambda: "orphan" not in client.get(f"{claims()}/orphan")["metadata"].get("finalizers", []))
-    report.check("while the pod runs the card is its own", not kept(client, device), kept(client, device))
+    report.check("while the pod runs the card is its own", not loss_of(client, device), loss_of(client, device))
     client.delete(f"{pods()}/orphan")
     until("the claim goes", lambda: not client.exists(f"{claims()}/orphan"))
-    until("its ResourceClaim too", lambda: not client.exists(f"{carriers()}/orphan"))
+    until("its ResourceClaim too", lambda: not client.exists(f"{resource_claims()}/orphan"))
     client.create(claims(), whole_card("orphan"))
     client.create(pods(), pod("orphan", {"main": "orphan"}))
     until("the next of that name runs", lambda: "orphan" in running(client))
     client.delete(f"{pods()}/orphan")
     client.delete(f"{claims()}/orphan")
-    until("all is given back", lambda: not verify.World(client).devices and not client.items(carriers()))
+    until("all is given back", lambda: not verify.World(client).devices and not client.items(resource_claims()))
 
 
 def main():
@@ -190,7 +190,7 @@ def main():
         client.create(CLASSES, gpu_class("now", "Immediate"))
         orders = list(enumerate(itertools.permutations(ACTS)))
         try:
-            held_says_so(client, user, report)
+            held_is_reported(client, user, report)
             cascade_orphan(client, user, report)
             for start in range(0, len(orders), AT_ONCE):
                 # The controller sees each act before the next one, or hardly any of them.

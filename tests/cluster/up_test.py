@@ -58,14 +58,14 @@ def check_real(folder, bin_dir, report):
     listed = re.search(r"kubectl (get egpu -l \S+)", done.stdout).group(1).split()
     cards = kubectl(done.stdout, *listed, "-o", "name").split()
     report.check("its cards are there", len(cards) == 4, cards)
-    said = kubectl(done.stdout, *re.search(r"kubectl (apply -f \S+real_node_pod.yaml)", done.stdout).group(1).split())
-    report.check("what it names can be applied", "pod/real created" in said, said)
+    output = kubectl(done.stdout, *re.search(r"kubectl (apply -f \S+real_node_pod.yaml)", done.stdout).group(1).split())
+    report.check("what it names can be applied", "pod/real created" in output, output)
     until("the pod runs", lambda: "Running" in kubectl(done.stdout, "get", "pod", "real"))
     until("it has printed its devices", lambda: "/dev/nvidiactl" in kubectl(done.stdout, "logs", "real"))
     log = kubectl(done.stdout, "logs", "real")
     report.check("kubectl logs shows what it got", "ELASTICGPU_CLAIM=default/real" in log and "ELASTICGPU_CORE_0=500" in log, log)
-    said = kubectl(done.stdout, "exec", "real", "--", "sh", "-c", "echo $ELASTICGPU_MEMORY_0")
-    report.check("kubectl exec works", said.strip() == str(40 << 30), said)
+    output = kubectl(done.stdout, "exec", "real", "--", "sh", "-c", "echo $ELASTICGPU_MEMORY_0")
+    report.check("kubectl exec works", output.strip() == str(40 << 30), output)
 
 
 def check_up(folder, bin_dir, report):

@@ -14,7 +14,7 @@ import pathlib
 import sys
 import tempfile
 
-from client import CLASSES, GPUS, GROUP, NODES, Client, carriers, claims, pods
+from client import CLASSES, GPUS, GROUP, NODES, Client, resource_claims, claims, pods
 from pki import admin_context
 
 DRIVER = "elasticgpu.io"
@@ -30,7 +30,7 @@ class World:
         self.cards = {each["metadata"]["name"]: each for each in gpus if "card" in each["spec"]}
         self.devices = {each["metadata"]["name"]: each for each in gpus if "card" not in each["spec"]}
         self.claims = {each["metadata"]["name"]: each for each in client.items(claims(namespace))}
-        self.carriers = {each["metadata"]["name"]: each for each in client.items(carriers(namespace))}
+        self.resource_claims = {each["metadata"]["name"]: each for each in client.items(resource_claims(namespace))}
         self.pods = {each["metadata"]["name"]: each for each in client.items(pods(namespace))}
         self.classes = {each["metadata"]["name"]: each for each in client.items(CLASSES)}
         self.nodes = {each["metadata"]["name"] for each in client.items(NODES)}
@@ -102,9 +102,9 @@ def bindings(world):
             yield f"claim {name} is bound to {device}, which belongs to {world.devices[device]['spec'].get('claimRef')}"
 
 
-def allocation_of(carrier):
+def allocation_of(resource_claim):
     """Returns the (device, node) of the ResourceClaim's allocation, or None."""
-    allocation = carrier.get("status", {}).get("allocation")
+    allocation = resource_claim.get("status", {}).get("allocation")
     if not allocation:
         return None
     results = allocation["devices"]["results"]
@@ -113,11 +113,11 @@ def allocation_of(carrier):
     return results[0]["device"], nodes[0] if len(nodes) == 1 and len(results) == 1 else None
 
 
-def carried(world):
+def allocated(world):
     """Each ResourceClaim of the project is allocated to its claim's device, on that device's node."""
-    for name, carrier in world.carriers.items():
-        owners = [each for each in carrier["metadata"].get("ownerReferences", []) if each["kind"] == "ElasticGPUClaim"]
-        allocation = allocation_of(carrier)
+    for name, resource_claim in world.resource_claims.items():
+        owners = [each for each in resource_claim["metadata"].get("ownerReferences", []) if each["kind"] == "ElasticGPUClaim"]
+        allocation = allocation_of(resource_claim)
         if not owners or not allocation:
             continue
         device, node = allocation
@@ -150,14 +150,14 @@ def placed(world):
         if node not in world.nodes:
             yield f"pod {name} is on node {node}, which is not there"
         for claim in has.values():
-            carrier = world.carriers.get(claim)
-            allocation = allocation_of(carrier) if carrier else None
+            resource_claim = world.resource_claims.get(claim)
+            allocation = allocation_of(resource_claim) if resource_claim else None
             if allocation is None:
-                yield f"pod {name} is on node {node}, its claim {claim} is carried nowhere"
+                yield f"pod {name} is on node {node}, its claim {claim} has no allocated ResourceClaim"
                 continue
             if allocation[1] != node:
                 yield f"pod {name} is on node {node}, its claim {claim} on {allocation[1]}"
-            users = {each["uid"] for each in carrier["status"].get("reservedFor", [])}
+            users = {each["uid"] for each in resource_claim["status"].get("reservedFor", [])}
             if pod["metadata"]["uid"] not in users and pod["status"].get("phase") not in ("Succeeded", "Failed"):
                 yield f"pod {name} uses claim {claim}, which is not reserved for it"
 
@@ -182,7 +182,7 @@ def requested(world):
             yield f"claim {name} asked for {memory} and was granted {sum(share.get('memory', 0) for share in shares)} bytes"
 
 
-def making_room(world):
+def nominations(world):
     """Nominations belong to waiting claims, on cards with that capacity; each marked victim is preemptible and wanted by one of them."""
     wanted = set()
     for name, claim in world.nominated.items():
@@ -209,7 +209,7 @@ def making_room(world):
 
 
 def violations(world):
-    return [line for rule in (ledgers, bindings, carried, placed, requested, making_room) for line in rule(world)]
+    return [line for rule in (ledgers, bindings, allocated, placed, requested, nominations) for line in rule(world)]
 
 
 def main():

@@ -24,7 +24,7 @@ def sound():
     bound["metadata"]["uid"] = "cu"
     bound["status"] = {"phase": "Bound", "elasticGPUName": "egpu-cu"}
     field = {"key": "metadata.name", "operator": "In", "values": ["n-0"]}
-    carrier = {"metadata": {"name": "c", "ownerReferences": [{"kind": "ElasticGPUClaim", "uid": "cu"}]}, "status": {
+    resource_claim = {"metadata": {"name": "c", "ownerReferences": [{"kind": "ElasticGPUClaim", "uid": "cu"}]}, "status": {
         "reservedFor": [{"uid": "pu"}], "allocation": {"devices": {"results": [{"device": "egpu-cu"}]},
                                                        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}}}
     user = pod("p", {"x": "c"})
@@ -32,7 +32,7 @@ def sound():
     user["spec"].update(nodeName="n-0", resourceClaims=[{"name": "x", "resourceClaimName": "c"}])
     user["status"] = {"phase": "Running"}
     return types.SimpleNamespace(namespace="default", cards=cards, devices={"egpu-cu": device}, claims={"c": bound},
-                                 carriers={"c": carrier}, pods={"p": user}, classes={}, nodes={"n-0", "n-1"}, nominated={})
+                                 resource_claims={"c": resource_claim}, pods={"p": user}, classes={}, nodes={"n-0", "n-1"}, nominated={})
 
 
 def another_claim(world):
@@ -47,7 +47,7 @@ def another_device(world):
     world.devices["egpu-2"]["status"] = {}
 
 
-def made_room(world, **changed):
+def with_nomination(world, **changed):
     """A preemptor for which the other claim's device is marked as victim."""
     wants = claim("big", "now", 100, "1Gi")
     wants["status"] = {"phase": "Pending", "nominated": {
@@ -78,7 +78,7 @@ def first_card(world):
 
 
 def selected(world):
-    return world.carriers["c"]["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]
+    return world.resource_claims["c"]["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]
 
 
 PLANTED = {
@@ -94,30 +94,30 @@ PLANTED = {
     "bound to claims": another_claim,
     "bound to egpu-gone, which is not there": lambda world: world.claims["c"]["status"].update(elasticGPUName="egpu-gone"),
     "which belongs to": lambda world: world.claims["c"]["metadata"].update(uid="new"),
-    "allocated to egpu-gone": lambda world: world.carriers["c"]["status"]["allocation"]["devices"]["results"][0].update(device="egpu-gone"),
-    "another claim's": lambda world: world.carriers["c"]["metadata"]["ownerReferences"][0].update(uid="new"),
+    "allocated to egpu-gone": lambda world: world.resource_claims["c"]["status"]["allocation"]["devices"]["results"][0].update(device="egpu-gone"),
+    "another claim's": lambda world: world.resource_claims["c"]["metadata"]["ownerReferences"][0].update(uid="new"),
     "allocated on n-1": lambda world: selected(world).update(values=["n-1"]),
     "its claim c on n-0": lambda world: world.pods["p"]["spec"].update(nodeName="n-1"),
-    "carried nowhere": lambda world: world.carriers.clear(),
-    "not reserved for it": lambda world: world.carriers["c"]["status"].update(reservedFor=[]),
+    "has no allocated ResourceClaim": lambda world: world.resource_claims.clear(),
+    "not reserved for it": lambda world: world.resource_claims["c"]["status"].update(reservedFor=[]),
     "and has other": lambda world: world.pods["p"]["spec"]["resourceClaims"][0].update(resourceClaimName="other"),
     "node n-2, which is not there": lambda world: world.pods["p"]["spec"].update(nodeName="n-2"),
     "was granted 100 milli-cards": lambda world: world.claims["c"]["spec"]["resources"]["requests"].update(
         {key: 20 for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("core")}),
     "was granted 1073741824 bytes": lambda world: world.claims["c"]["spec"]["resources"]["requests"].update(
         {key: "2Gi" for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("memory")}),
-    "default/big is Bound, and room is made": lambda world: made_room(world, phase="Bound"),
-    "is to have 2000 core": lambda world: made_room(world, cards=[{"name": next(iter(world.cards)), "core": 2000}]),
-    "which is not on node n-1": lambda world: made_room(world, nodeName="n-1"),
-    "nobody wants its room": lambda world: made_room(world, victims=["egpu-other"]),
-    "is not preemptible": lambda world: made_room(world).devices["egpu-cu"]["spec"].update(reclaimPolicy="Retain"),
+    "default/big is Bound, and room is made": lambda world: with_nomination(world, phase="Bound"),
+    "is to have 2000 core": lambda world: with_nomination(world, cards=[{"name": next(iter(world.cards)), "core": 2000}]),
+    "which is not on node n-1": lambda world: with_nomination(world, nodeName="n-1"),
+    "nobody wants its room": lambda world: with_nomination(world, victims=["egpu-other"]),
+    "is not preemptible": lambda world: with_nomination(world).devices["egpu-cu"]["spec"].update(reclaimPolicy="Retain"),
 }
 
 
 def main():
     report = Report()
     report.check("the sound world is sound", not verify.violations(sound()), verify.violations(sound()))
-    report.check("so is one in which room is made", not verify.violations(made_room(sound())), verify.violations(made_room(sound())))
+    report.check("so is one in which room is made", not verify.violations(with_nomination(sound())), verify.violations(with_nomination(sound())))
     going = sound()
     going.claims["c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     going.claims["c"]["status"].update(elasticGPUName="egpu-gone")

@@ -28,7 +28,7 @@ import yaml
 from alternations import Alternations
 from apiserver import Cluster, guarded
 from auditor import Auditor
-from client import Report, carriers, claims, pods, until
+from client import Report, resource_claims, claims, pods, until
 from operations import SCALES, Operations
 from parts import WHOLE, stages
 from witness import Witness
@@ -146,11 +146,11 @@ class Ground:
 
     def counted(self):
         self.tend()
-        picture = self.auditor.look()
-        return all(self.said(quota)[key] == rules.charged(picture, quota)[key] for quota in picture.quotas for key in rules.limits(quota))
+        picture = self.auditor.check()
+        return all(self.reported_use(quota)[key] == rules.charged(picture, quota)[key] for quota in picture.quotas for key in rules.limits(quota))
 
     @staticmethod
-    def said(quota):
+    def reported_use(quota):
         used = quota.get("status", {}).get("used", {})
         return {key: rules.amount(value) if key == "gpu-memory" else float(value) for key, value in used.items()}
 
@@ -173,7 +173,7 @@ class Ground:
 
         def as_expected():
             self.tend()
-            wrong[:] = planted.wrong(self.auditor.look())
+            wrong[:] = planted.wrong(self.auditor.check())
             return not wrong
 
         try:
@@ -201,9 +201,9 @@ class Ground:
 
         def left():
             self.tend()
-            picture = self.auditor.look()
+            picture = self.auditor.check()
             return [*picture.devices, *[each["metadata"]["name"] for each in picture.claims], *[entry for entry in rules.entries(picture)],
-                    *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(carriers(team))],
+                    *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(resource_claims(team))],
                     *[team for team in TEAMS if self.client.exists(f"/api/v1/namespaces/{team}")]]
 
         try:
@@ -216,8 +216,8 @@ class Ground:
         auditor, done = self.auditor, self.operations.done
         print(f"{seconds:.0f} s: {sum(done.values())} operations ({', '.join(f'{count} {name}' for name, count in sorted(done.items()))}); refused: "
               f"{dict(self.operations.refused)}")
-        print(f"{len(auditor.ran)} pods ran, {len(auditor.bound)} claims were bound, {len(auditor.gangs)} gangs whole; looked at {auditor.looks} times; "
-              f"what waited said {dict(auditor.reasons)}; what lasted longest, in looks and seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
+        print(f"{len(auditor.ran)} pods ran, {len(auditor.bound)} claims were bound, {len(auditor.gangs)} gangs whole; checked {auditor.checks} times; "
+              f"reasons of waiting claims: {dict(auditor.reasons)}; what lasted longest, in checks and seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
 
 
 def run(cluster, report, options, seed):

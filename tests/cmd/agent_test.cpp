@@ -103,7 +103,7 @@ users: [{name: none, user: {}}]
   std::optional<base::Subprocess> agent;
 };
 
-TEST_F(AgentTest, RegistersAndSaysHowItDoes) {
+TEST_F(AgentTest, RegistersAndReportsHowItDoes) {
   runUntilItServes();
   EXPECT_EQ(ask("/probes", "/healthz"), "200 ok\n");
   EXPECT_THAT(ask("/probes", "/readyz"), StartsWith("503 "));

@@ -133,14 +133,14 @@ TEST_F(ElectionTest, AnOrderlyEndHandsOver) {
   EXPECT_FALSE(second.leaseLost());
 }
 
-TEST_F(ElectionTest, ALostLeaseEndsTheWorkAndIsTold) {
+TEST_F(ElectionTest, ALostLeaseEndsTheWorkAndIsReported) {
   Core core(*transport, clock, random, replica("a"));
-  std::atomic<bool> told{false};
-  ASSERT_TRUE(core.start([&] { told = true; }).ok());
+  std::atomic<bool> reported{false};
+  ASSERT_TRUE(core.start([&] { reported = true; }).ok());
   ASSERT_TRUE(core.announce().ok());
   waitUntil([&] { return holder() == "a"; });
   patchHolder("thief");
-  waitUntil([&] { return told.load(); });
+  waitUntil([&] { return reported.load(); });
   EXPECT_TRUE(core.leaseLost());
   EXPECT_EQ(ask(core, "/healthz").substr(0, 3), "503");
   core.stop();

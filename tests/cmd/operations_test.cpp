@@ -94,7 +94,7 @@ TEST_F(CoreOperationsTest, ProbesHaveAPortOfTheirOwnWhichServesNothingElse) {
   transport->release();
 }
 
-TEST_F(CoreOperationsTest, CallersMustBeKnownUnlessTheOptionsSayOtherwise) {
+TEST_F(CoreOperationsTest, CallersMustBeKnownUnlessTheOptionsStateOtherwise) {
   {
     Core core(*transport, clock, random, options);
     startWith(core);

@@ -12,7 +12,7 @@ std::string answer(const std::string& status) {
          (status.empty() ? "" : R"(,"status":)" + status) + "}";
 }
 
-TEST(ExecInfo, saysItIsNotInteractiveAndTheClusterIfWanted) {
+TEST(ExecInfo, statesThatItIsNotInteractiveAndTheClusterIfWanted) {
   EXPECT_EQ(encodeExecInfo(kV1, std::nullopt),
             R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}})");
   ExecCluster cluster;
@@ -40,7 +40,7 @@ TEST(ExecCredential, tokenOrPairWithItsEnd) {
   EXPECT_EQ(pair->clientCertificateData + pair->clientKeyData + pair->expirationTimestamp, "CK");
 }
 
-TEST(ExecCredential, whatIsWrongIsSaidWithoutTheSecret) {
+TEST(ExecCredential, whatIsWrongIsReportedWithoutTheSecret) {
   const std::pair<std::string, std::string> cases[] = {
       {"secret", "its output is not a JSON object"},
       {"[1]", "its output is not a JSON object"},

@@ -99,7 +99,7 @@ extensions:
 )");
 }
 
-TEST(KubeconfigText, OursIsBroughtUpToDateAndKeepsWhatWasAddedToIt) {
+TEST(KubeconfigText, OursIsBroughtUpToDateAndRetainsWhatWasAddedToIt) {
   const auto out = merged(
       "clusters: [{name: ours, cluster: {server: 'http://127.0.0.1:1', proxy-url: x}}]\n"
       "contexts: [{name: ours, context: {cluster: old, namespace: mine}}]\nusers:\n");

@@ -82,7 +82,7 @@ TEST(Decode, theProposalsOwnClaim) {
   EXPECT_EQ(claim->status.conditions[0].observedGeneration, 2);
 }
 
-TEST(Decode, numbersInRequestsKeepTheirText) {
+TEST(Decode, numbersInRequestsRetainTheirText) {
   const auto claim = decode<v1alpha::ElasticGPUClaim>(
       R"({"spec":{"resources":{"requests":{"a":4,"b":0.5,"c":1e3,"d":1E+3 ,"e":-7,"f":18446744073709551616,)"
       R"("g":"1.50Gi"}}}})");
@@ -149,7 +149,7 @@ TEST(Decode, integersMayBeWrittenAsReals) {
   EXPECT_EQ(gpu->spec.card->memory, 0);
 }
 
-TEST(Decode, severalSourcesAreToldApart) {
+TEST(Decode, severalSourcesAreDistinguished) {
   const auto gpu = decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":{"gpuName":"b"}}})");
   ASSERT_TRUE(gpu);
   EXPECT_TRUE(gpu->spec.source->ambiguous);
@@ -167,7 +167,7 @@ TEST(Decode, keysAndTextsMayBeEscaped) {
   EXPECT_FALSE(decode<v1alpha::ElasticGPUClaim>("{\"metadata\":{\"name\":\"a\nb\"}}"));
 }
 
-TEST(Decode, kubectlsCopyOfTheObjectIsNotKept) {
+TEST(Decode, kubectlsCopyOfTheObjectIsNotStored) {
   const auto claim = decode<v1alpha::ElasticGPUClaim>(
       R"({"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"me"}}})");
   ASSERT_TRUE(claim);
@@ -212,7 +212,7 @@ TEST(Decode, aPodsClaimsInWhicheverOrderSpecAndStatusCome) {
   EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", "", "y"}}));
 }
 
-TEST(Encode, theCarrierAsKubernetesWantsIt) {
+TEST(Encode, theResourceClaimAsKubernetesWantsIt) {
   core::ResourceClaim claim;
   claim.metadata.name = "train";
   claim.metadata.namespace_ = "default";

@@ -153,7 +153,7 @@ TEST(PublishedCardPatch, writesWhatDiffersAndNothingElse) {
 }
 
 /// A newer agent wrote the object earlier, or an agent of another version runs on the same node.
-TEST(PublishedCardPatch, keepsWhatThisVersionDoesNotKnow) {
+TEST(PublishedCardPatch, retainsWhatThisVersionDoesNotKnow) {
   auto before = card();
   before.metadata.uid = "u";
   before.spec.card->model = "A100";
@@ -244,7 +244,7 @@ TEST(PinAndLift, withoutAnyAffinity) {
   EXPECT_EQ(after["spec"]["restartPolicy"], "Never");
 }
 
-TEST(PinAndLift, keepsWhatTheAffinityHolds) {
+TEST(PinAndLift, retainsWhatTheAffinityHolds) {
   const json podAffinity =
       json::parse(R"({"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]})");
   json after = pinned(pod((R"({"podAffinity":)" + podAffinity.dump() + "}").c_str()));

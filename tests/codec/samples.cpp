@@ -276,10 +276,10 @@ class Fill {
     out.spec.priorityClassName = text();
     out.status.priority = number();
     if (chance()) {
-      auto& room = out.status.nominated.emplace();
-      room.nodeName = text();
-      for (std::size_t n = count(); n > 0; --n) room.cards.push_back({text(), number(), number()});
-      for (std::size_t n = count(); n > 0; --n) room.victims.push_back(text());
+      auto& nomination = out.status.nominated.emplace();
+      nomination.nodeName = text();
+      for (std::size_t n = count(); n > 0; --n) nomination.cards.push_back({text(), number(), number()});
+      for (std::size_t n = count(); n > 0; --n) nomination.victims.push_back(text());
     }
     out.status.conditions = conditions();
   }

@@ -156,7 +156,7 @@ TEST(Yaml, depthIsBounded) {
   EXPECT_NE(jsonOf(chain).find("nested deeper than 100"), std::string::npos);
 }
 
-TEST(Yaml, malformedSaysWhere) {
+TEST(Yaml, malformedReportsWhere) {
   EXPECT_EQ(jsonOf("a: 1\nb: [1\n").substr(0, 17), "YAML: line 3, col");
   EXPECT_NE(jsonOf("a: 1\n b: 2\n").find("line 2"), std::string::npos);
   EXPECT_NE(jsonOf("\t- a\n").find("line 1"), std::string::npos);

@@ -147,16 +147,16 @@ TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tor
 TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50); }
 TEST(CrashTest, R1_EveryWriteWhereCardsChange) { everyWrite(cardsChange(), 20); }
 
-TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
+TEST(CrashTest, EveryWriteWhereClaimsFreeCapacityForOthers) { everyWrite(preemption(), 60); }
 
 TEST(CrashTest, C13_EveryWriteWhereClaimsMove) { everyWrite(moves(), 30); }
 
 TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60, false); }
 TEST(CrashTest, C14_EveryWriteOfPodGroups) { everyWrite(podGroups(), 40, false); }
 
-TEST(CrashTest, C14_V1_EveryWriteWhereClaimsMakeRoomForGangs) { everyWrite(gangPreemption(), 80, false); }
+TEST(CrashTest, C14_V1_EveryWriteWhereClaimsFreeCapacityForGangs) { everyWrite(gangPreemption(), 80, false); }
 
-TEST(CrashTest, C6_V1_EveryWriteWhereClaimsMakeRoomForAPodsClaims) { everyWrite(podPreemption(), 60, false); }
+TEST(CrashTest, C6_V1_EveryWriteWhereClaimsFreeCapacityForAPodsClaims) { everyWrite(podPreemption(), 60, false); }
 
 TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
 
@@ -220,17 +220,17 @@ TEST(WatchFaultTest, RepeatedAndDelayedClaimEvents) {
       },
       24);
 }
-TEST(WatchFaultTest, LostRepeatedAndDelayedCarrierAndPodEvents) {
+TEST(WatchFaultTest, LostRepeatedAndDelayedResourceClaimAndPodEvents) {
   watchFault(
       [](support::Driver& d, int at) {
-        d.carriers.faults.lose = at;
+        d.resourceClaims.faults.lose = at;
         d.pods.faults.repeat = at;
       },
       12);
   watchFault(
       [](support::Driver& d, int at) {
         d.pods.faults.lose = at;
-        d.carriers.faults.delay = at;
+        d.resourceClaims.faults.delay = at;
       },
       12);
 }

@@ -26,11 +26,11 @@ class Gate {
     std::unique_lock lock(mutex_);
     while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_] && static_cast<int>(segment_ % 2) == who)
       next();
-    changed_.wait(lock, [&] { return turn() == who; });
+    changed_.wait(lock, [&] { return current() == who; });
     // The next segment may have length 0.
     while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_]) {
       next();
-      changed_.wait(lock, [&] { return turn() == who; });
+      changed_.wait(lock, [&] { return current() == who; });
     }
     if (segment_ < plan_.size()) ++used_[segment_];
   }
@@ -43,7 +43,7 @@ class Gate {
   bool exhausted(std::size_t segment) const { return used_[segment] >= plan_[segment]; }
 
  private:
-  int turn() const {
+  int current() const {
     int who = segment_ < plan_.size() ? static_cast<int>(segment_ % 2) : static_cast<int>(plan_.size() % 2);
     return done_[who] ? 1 - who : who;
   }

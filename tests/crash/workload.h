@@ -106,7 +106,7 @@ inline std::vector<Act> tornOut() {
       {"it is scheduled", [](World& w) { w.schedule("p1"); }},
       {"marks taken off",
        [strip](World& w) { strip(w, R"({"metadata":{"finalizers":null,"ownerReferences":null}})"); }},
-      {"claim and carrier torn out",
+      {"claim and ResourceClaim torn out",
        [strip](World& w) {
          strip(w, R"({"metadata":{"finalizers":null}})");
          (void)w.client.patch<cache::Claim>({"default", "one"}, kube::PatchType::merge,

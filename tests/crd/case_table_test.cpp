@@ -41,7 +41,7 @@ TEST(CaseTable, MergesAndRemoves) {
   EXPECT_NE(grown.after.find("uid-2"), std::string::npos);
 }
 
-TEST(CaseTable, KeepsTextAndNumbersApart) {
+TEST(CaseTable, DistinguishesTextAndNumbers) {
   const auto cases = byName();
   EXPECT_NE(cases.at("memory as text of an integer").after.find("gpu-memory\":\"4\""), std::string::npos);
   EXPECT_NE(cases.at("core 200").after.find("gpu-core\":200"), std::string::npos);

@@ -119,14 +119,14 @@ class Table:
 
     def verdict(self, case, how, status, answer):
         """Returns the error in an answer, or ""."""
-        said = f"{how}: {status} {answer.get('message', '')}"
+        answered = f"{how}: {status} {answer.get('message', '')}"
         if case.get("accept"):
-            return "" if status < 300 else f"should be accepted; {said}"
+            return "" if status < 300 else f"should be accepted; {answered}"
         if status < 300:
             return f"should be refused; {how}: {status}"
         if status not in (400, 422):
-            return f"should be refused as invalid; {said}"
-        return "" if meets(answer, case["reject"]) else f"should be refused at {case['reject']}; {said}"
+            return f"should be refused as invalid; {answered}"
+        return "" if meets(answer, case["reject"]) else f"should be refused at {case['reject']}; {answered}"
 
     def run(self, case):
         """Runs the case and returns what went wrong, or ""."""
@@ -208,9 +208,9 @@ def samples(client):
     return wrong if seen else ["no samples found"]
 
 
-def race(client, base, writers=40, room=9):
+def race(client, base, writers=40, capacity=9):
     """Concurrent writers compete for a card with capacity for fewer of them: exactly that many succeed. Returns [what went wrong]."""
-    filled = 1000 - room * 100
+    filled = 1000 - capacity * 100
     change = {"spec": {"allocations": {"uid-1": {"core": filled, "memory": 0}, "uid-2": None}}}
     status, card = client.call("POST", collection(base), merge(base, change))
     if status != 201:
@@ -231,9 +231,9 @@ def race(client, base, writers=40, room=9):
     entries = after["spec"]["allocations"]
     charged = sum(entry["core"] for entry in entries.values())
     wrong = []
-    if answers.count(200) != room or answers.count(422) != writers - room:
-        wrong.append(f"{answers.count(200)} accepted, {answers.count(422)} refused of {writers}; room for {room}")
-    if charged != 1000 or len(entries) != room + 1:
+    if answers.count(200) != capacity or answers.count(422) != writers - capacity:
+        wrong.append(f"{answers.count(200)} accepted, {answers.count(422)} refused of {writers}; room for {capacity}")
+    if charged != 1000 or len(entries) != capacity + 1:
         wrong.append(f"{len(entries)} entries charge {charged} milli-cards afterwards")
     return wrong
 

@@ -65,8 +65,8 @@ def alternatives(r, k):
     r.check("which its status and its device say", status(k, "second").get("alternative") == "card"
             and k.json("get", "egpu", status(k, "second")["elasticGPUName"])["spec"]["alternative"] == "card", status(k, "second"))
     k.ok("apply", "-f", "-", stdin=claim("third", f"firstAvailable: {ALTERNATIVES}"))
-    said = until(lambda: condition(k, "third", "Bound").get("message"), 20) or ""
-    r.check("who waits says why of each", said.startswith("two-h100: ") and "; card: " in said, said)
+    message = until(lambda: condition(k, "third", "Bound").get("message"), 20) or ""
+    r.check("who waits says why of each", message.startswith("two-h100: ") and "; card: " in message, message)
     explained = k.run("explain", "egpuc.spec.firstAvailable")
     r.check("kubectl explain knows it", b"models" in explained.stdout, explained.stderr.decode())
     refused = k.run("apply", "-f", "-", stdin=claim("both", f"resources: {{requests: {{elasticgpu.io/gpu: 1}}}}, firstAvailable: {ALTERNATIVES}"))
@@ -77,8 +77,8 @@ def alternatives(r, k):
 
 def observers(r, k, s):
     k.ok("apply", "-f", os.path.join(ROOT, "manifests/samples/observer.yaml"))
-    said = until(lambda: condition(k, "watch", "Accepted").get("message"), 20) or ""
-    r.check("without the label an observer is refused", "resource.kubernetes.io/admin-access" in said, said)
+    message = until(lambda: condition(k, "watch", "Accepted").get("message"), 20) or ""
+    r.check("without the label an observer is refused", "resource.kubernetes.io/admin-access" in message, message)
     k.ok("label", "namespace", "default", "resource.kubernetes.io/admin-access=true")
     r.check("with it its pod runs", bound(k, "watch") and runs(k, "monitor"), status(k, "watch"))
     device = status(k, "watch")["elasticGPUName"]

@@ -249,8 +249,8 @@ def api_address(s):
 
 def start(bin_dir):
     """Starts a controller, with a separate address for probes if the binary supports it."""
-    told = subprocess.run([os.path.join(bin_dir, "elastic-gpu-controller"), "standalone", "--help"], capture_output=True, text=True, check=True)
-    own = "--write-probes-address" in told.stdout
+    shown = subprocess.run([os.path.join(bin_dir, "elastic-gpu-controller"), "standalone", "--help"], capture_output=True, text=True, check=True)
+    own = "--write-probes-address" in shown.stdout
     file = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"egpu-probes-{os.getpid()}")
     s = Standalone(bin_dir, NODES, extra=["--write-probes-address", file] if own else [])
     s.probes = s.ops

@@ -218,8 +218,8 @@ def questions(r, binary, s, ops, work):
     asked = ["events", "--for", "elasticgpuclaim/large"]
     if kubectl.run("events", "--help").returncode:  # Debian's kubectl is too old for it
         asked = ["get", "events", "--field-selector", "involvedObject.kind=ElasticGPUClaim,involvedObject.name=large"]
-    told = until(lambda: b"NoFit" in kubectl.run(*asked).stdout, 20)
-    r.check("kubectl finds a claim's events", told, kubectl.run(*asked))
+    seen = until(lambda: b"NoFit" in kubectl.run(*asked).stdout, 20)
+    r.check("kubectl finds a claim's events", seen, kubectl.run(*asked))
 
 
 def outputs(r, binary, ask, ops, manifest):

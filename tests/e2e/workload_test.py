@@ -15,7 +15,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "cluster"), os.path.join(ROOT, "test
 import reasons
 import rules
 from auditor import Auditor
-from client import Refused, carriers, pods
+from client import Refused, resource_claims, pods
 from controllers import Controllers
 from operations import Operations
 
@@ -81,16 +81,16 @@ class Ground:
 
     def waiting(self):
         """Describes for each pod that does not run its own messages and those of its claims."""
-        picture = self.auditor.look()
+        picture = self.auditor.check()
         return "".join(f"\n  {each['metadata']['name']} on {each['spec'].get('nodeName')}: {each['status'].get('conditions')} "
                        f"{[(claim['metadata']['name'], claim.get('status')) for claim in picture.claims_of(each)]}"
                        for each in picture.pods if each["status"].get("phase") != "Running")
 
     def left(self):
         self.tend()
-        picture = self.auditor.look()
+        picture = self.auditor.check()
         return [*picture.devices, *[each["metadata"]["name"] for each in picture.claims], *rules.entries(picture),
-                *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(carriers(team))]]
+                *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(resource_claims(team))]]
 
 
 def work(ground, report):
@@ -109,19 +109,19 @@ def work(ground, report):
     ground.tend()
     report.check("the operations went on", not ground.operations.failure, ground.operations.failure)
     planted = reasons.Planted(ground.client, ground.operations.queue)
-    report.check("what waits says what is so", until(lambda: [ground.tend()] and not list(planted.wrong(ground.auditor.look()))),
-                 list(planted.wrong(ground.auditor.look()))[:10])
+    report.check("what waits says what is so", until(lambda: [ground.tend()] and not list(planted.wrong(ground.auditor.check()))),
+                 list(planted.wrong(ground.auditor.check()))[:10])
     planted.away()
     ground.operations.restore()
     report.check("everything runs at rest", until(ground.running), ground.waiting())
     ground.auditor.over.set()
     ground.auditor.join()
-    for path in list(ground.client.kept):
+    for path in list(ground.client.stored):
         ground.client.delete(path)
     ground.tend()
     report.check("nothing is left", until(lambda: not ground.left()), ground.left()[:10])
     print(f"operations {dict(ground.operations.done)}, refused {dict(ground.operations.refused)}; {len(ground.auditor.ran)} pods ran, "
-          f"{len(ground.auditor.bound)} claims were bound, {len(ground.auditor.gangs)} gangs whole; looked at {ground.auditor.looks} times; "
+          f"{len(ground.auditor.bound)} claims were bound, {len(ground.auditor.gangs)} gangs whole; checked {ground.auditor.checks} times; "
           f"what waited said {dict(ground.auditor.reasons)}; longest, in looks and seconds: {ground.auditor.lasted}")
     for what in ground.auditor.found:
         report.check("what must hold", False, what)

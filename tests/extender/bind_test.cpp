@@ -20,8 +20,8 @@ TEST_F(ExtenderTest, BindBindsTheClaimsThenThePod) {
   for (const auto* claim : {"a", "b"}) {
     EXPECT_EQ(phaseOf(claim), "Bound");
     EXPECT_EQ(nodeOf(claim), "n2");
-    ASSERT_TRUE(world.carrier(claim) && world.carrier(claim)->allocation);
-    EXPECT_EQ(world.carrier(claim)->allocation->nodeName, "n2");
+    ASSERT_TRUE(world.resourceClaim(claim) && world.resourceClaim(claim)->allocation);
+    EXPECT_EQ(world.resourceClaim(claim)->allocation->nodeName, "n2");
   }
   EXPECT_EQ(world.plugin.made().size(), 2u);
   EXPECT_EQ(world.violation(), "");
@@ -117,7 +117,7 @@ TEST_F(ExtenderTest, APodWhoseTemplateIsNotThereYetIsNotBound) {
   EXPECT_EQ(passing(pod), (Names{"n1", "n2"})) << "another driver's is not waited for";
 }
 
-TEST_F(ExtenderTest, NoRoomIsAnErrorAndNothingIsLeft) {
+TEST_F(ExtenderTest, NoSpaceIsAnErrorAndNothingIsLeft) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   world.addClaim("b", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a", "b"});
@@ -150,9 +150,9 @@ TEST_F(ExtenderTest, AProvisionerThatTakesTooLongIsAnErrorAndNothingIsLeft) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   world.plugin.answer({{plugin::ReplyCode::inProgress, "soon"}}, true);
-  std::atomic<int> looks{0};
+  std::atomic<int> reads{0};
   meanwhile = [&] {
-    if (++looks == 20) world.clock.advance(seconds(30));
+    if (++reads == 20) world.clock.advance(seconds(30));
   };
   const auto why = bind(pod, "n1");
   EXPECT_NE(why.find("not all of the pod's claims are bound on node n1 in 20000 ms"), std::string::npos) << why;
@@ -214,7 +214,7 @@ TEST_F(ExtenderTest, TwoBindingsAtOnceOfOneClaimNeverSplitIt) {
   }
 }
 
-TEST_F(ExtenderTest, W10_ABindingThatIsRefusedIsToldAndMadeWhenAskedAgain) {
+TEST_F(ExtenderTest, W10_ABindingThatIsRefusedIsReportedAndMadeWhenAskedAgain) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   line->refuses = [](const kube::HttpRequest& request) {

@@ -137,7 +137,7 @@ TEST(ExtenderCodec, TenThousandNodes) {
             R"({"NodeNames":[)" + names + R"(],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""})");
 }
 
-TEST(ExtenderCodec, AnErrorSaysNothingOfNodes) {
+TEST(ExtenderCodec, AnErrorReportsNothingOfNodes) {
   EXPECT_EQ(encodeFilterError("not yet"),
             R"({"Nodes":null,"NodeNames":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"not yet"})");
 }

@@ -186,8 +186,8 @@ TEST(Judge, OfSeveralClaimsTheFirstOnesPolicyDecides) {
   EXPECT_GT(orders, 30);
 }
 
-TEST(Judge, KeepsToQuotasAsTheDecisionDoes) {
-  int kept = 0, passed = 0;
+TEST(Judge, RespectsQuotasAsTheDecisionDoes) {
+  int refused = 0, passed = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Scene scene(seed);
     v1alpha::ElasticGPUQuota object;
@@ -211,11 +211,11 @@ TEST(Judge, KeepsToQuotasAsTheDecisionDoes) {
       const auto here = pinned(requests, scene.names[i]);
       const bool fits = !decideWithin(scene.cluster, book, claims, here).decisions.empty();
       EXPECT_EQ(verdicts[i].fits, fits) << "seed " << seed << " node " << scene.names[i];
-      kept += without[i].fits && !fits ? 1 : 0;
+      refused += without[i].fits && !fits ? 1 : 0;
       passed += fits ? 1 : 0;
     }
   }
-  EXPECT_GT(kept, 50);
+  EXPECT_GT(refused, 50);
   EXPECT_GT(passed, 50);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST_F(ExtenderTest, APodWithoutClaimsPassesEverywhereWithoutALook) {
+TEST_F(ExtenderTest, APodWithoutClaimsPassesEverywhereWithoutASearch) {
   auto pod = World::podOf("plain", {}, false);
   pod.resourceClaims = {};
   EXPECT_EQ(passing(pod), (Names{"n1", "n2"}));
@@ -99,7 +99,7 @@ TEST_F(ExtenderTest, WhatEndsByItselfIsAnErrorAndWhatDoesNotIsUnresolvable) {
   EXPECT_NE(error(World::podOf("p", {"full"}, false)).find("claim full: it is not bound yet: "), std::string::npos);
 }
 
-TEST_F(ExtenderTest, AClaimThatTheCacheLacksIsLookedFor) {
+TEST_F(ExtenderTest, AClaimThatTheCacheLacksIsRead) {
   world.addClaim("a", "late", {{"gpu", "1"}});  // no watch has delivered it
   EXPECT_EQ(passing(World::podOf("p", {"a"}, false)), (Names{"n1", "n2"}));
 }
@@ -144,7 +144,7 @@ TEST_F(ExtenderTest, ScoresFollowTheClassesPolicy) {
   EXPECT_EQ(answer("prioritize", args(packed, {})), Json::array());
 }
 
-TEST_F(ExtenderTest, PreemptKeepsNodesWhereTheVictimsClaimsGoWithThem) {
+TEST_F(ExtenderTest, PreemptRetainsNodesWhereTheVictimsClaimsGoWithThem) {
   const auto stamped = [&](const std::string& name) {
     const auto made = World::must(world.client.create(World::podOf(name, {name + "-gpu"}, true)));
     core::ResourceClaim rc;
@@ -202,10 +202,10 @@ TEST_F(ExtenderTest, PreemptKnowsThatAClaimMadeByHandStays) {
       << "what has no claims is none of ours";
 }
 
-const char* const kKept =
+const char* const kReserved =
     "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
 
-TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
+TEST_F(ExtenderTest, ANodeThatIsReservedForOneThatHasWaitedForLongIsNotOffered) {
   for (const auto& [node, card] : {std::pair("n1", 0), {"n1", 1}, {"n2", 0}, {"n2", 1}}) fill(node, card);
   world.addClaim("large", "share", {{"gpu", "2"}});
   settle();
@@ -219,7 +219,7 @@ TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   EXPECT_EQ(passing(pod), Names{}) << "its binding would fail again and again";
-  EXPECT_EQ(why(pod, "n1"), kKept);
+  EXPECT_EQ(why(pod, "n1"), kReserved);
   EXPECT_EQ(why(pod, "n2"), "not enough free capacity for the pod's ElasticGPU claims");
   EXPECT_NE(bind(pod, "n1"), "") << "as it does";
   const Json victims = {{"n1", {{"Pods", Json::array()}, {"NumPDBViolations", 0}}}};
@@ -233,7 +233,7 @@ TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
   EXPECT_EQ(passing(pod), Names{"n1"});
 }
 
-TEST_F(ExtenderTest, RoomThatIsKeptForAPreemptorIsNotOffered) {
+TEST_F(ExtenderTest, CapacityThatIsReservedForAPreemptorIsNotOffered) {
   world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
   core::PriorityClass high;
   high.metadata.name = "high";
@@ -258,7 +258,7 @@ TEST_F(ExtenderTest, RoomThatIsKeptForAPreemptorIsNotOffered) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   EXPECT_EQ(passing(pod), Names{}) << "a card of n1 is free, and kept";
-  EXPECT_EQ(why(pod, "n1"), kKept);
+  EXPECT_EQ(why(pod, "n1"), kReserved);
   world.removeClaim("big");
   settle();
   EXPECT_EQ(passing(pod), Names{"n1"});
@@ -267,7 +267,7 @@ TEST_F(ExtenderTest, RoomThatIsKeptForAPreemptorIsNotOffered) {
   settle();
 }
 
-TEST_F(ExtenderTest, RequestsThatCantBeAnsweredSayWhy) {
+TEST_F(ExtenderTest, RequestsThatCantBeAnsweredReportWhy) {
   EXPECT_EQ(ask("filter", "{", "POST").status, 400);
   EXPECT_EQ(Json::parse(ask("filter", "{}").body)["message"], "Pod: is missing: the pod to be scheduled");
   EXPECT_EQ(ask("prioritize", "[]").status, 400);
@@ -278,7 +278,7 @@ TEST_F(ExtenderTest, RequestsThatCantBeAnsweredSayWhy) {
   EXPECT_EQ(extender->handle({"POST", "/metrics", "", {}, ""}, {}).status, 404);
 }
 
-TEST_F(ExtenderTest, WhoDoesNotDecideSaysSoInTheScheduleresOwnWords) {
+TEST_F(ExtenderTest, WhoDoesNotDecideReportsItInTheSchedulersOwnWords) {
   unavailable = "this replica is not the leader";
   const auto pod = World::podOf("p", {}, false);
   EXPECT_EQ(error(pod), unavailable);

@@ -48,7 +48,7 @@ def verdicts(world, what, holders):
     for index, (free, wanted, expected) in enumerate(CASES):
         taken, even = parts(ledger, index, holders[index])
         # Cards with equal free parts are interchangeable.
-        alike = [[sorted(part for part, room in zip(some, free) if room == size) for size in sorted(set(free))]
+        alike = [[sorted(part for part, left in zip(some, free) if left == size) for size in sorted(set(free))]
                  for some in (taken, expected or (0,) * len(free))]
         world.check(f"{what}: {wanted} of {list(free)} is {list(expected or ())}", alike[0] == alike[1], taken)
         world.check(f"{what}: {wanted} of {list(free)}: memory in proportion", even, ledger)

@@ -329,11 +329,11 @@ def a100(index, **fields):
                  "path": [f"pci0000:{index:02x}"], "memory": 80 * GI, "reserved": 0, "cores": 6912, "clock": 1410, "compute": [8, 0]}, **fields)
 
 
-def main(nodes, *parts, keep_data=False, extra=()):
-    """Runs the parts, functions of a World, in order, and returns the exit status. BIN_DIR comes from the command line. `keep_data` gives the controller a
+def main(nodes, *parts, retain_data=False, extra=()):
+    """Runs the parts, functions of a World, in order, and returns the exit status. BIN_DIR comes from the command line. `retain_data` gives the controller a
     folder, so that `restart` finds the objects again."""
     with tempfile.TemporaryDirectory(prefix="egpu-field-") as folder:
-        world = World(sys.argv[1], nodes, data=os.path.join(folder, "data") if keep_data else None, extra=extra)
+        world = World(sys.argv[1], nodes, data=os.path.join(folder, "data") if retain_data else None, extra=extra)
         try:
             for part in parts:
                 part(world)

@@ -84,4 +84,4 @@ def parts():
 
 
 if __name__ == "__main__":
-    sys.exit(main(NODES, prepare, *parts(), keep_data=True))
+    sys.exit(main(NODES, prepare, *parts(), retain_data=True))

@@ -84,4 +84,4 @@ def beside_a_crash(class_name):
 
 if __name__ == "__main__":
     sys.exit(main(NODES, *(each(class_name) for class_name in ("share", "wait") for each in (deleted, same_name, claim_first, beside_a_crash)),
-                  keep_data=True))
+                  retain_data=True))

@@ -17,7 +17,7 @@ INIT = {
 BLAMES_CARDS = "have no free capacity"
 
 
-def said(world, space):
+def messages(world, space):
     """Returns reasons and messages of all claims of the namespace."""
     return " ".join(f"{reason} {message}" for _, reason, message in world.claims(space).values())
 
@@ -33,9 +33,9 @@ def two_containers(class_name, kind):
     def part(world):
         world.apply(namespace(space), quota("mem", HARD, space), template("part", class_name, space, core=40, memory="16Gi"))
         world.apply(pod("two", space, {"egpuct.elasticgpu.io/a": "part", "egpuct.elasticgpu.io/b": "part"}, ("a", "b"), initContainers=INIT[kind]))
-        world.contains(f"{space}: the claims say why they wait", lambda: said(world, space), "QuotaExceeded", "quota mem allows gpu-memory 24Gi",
+        world.contains(f"{space}: the claims say why they wait", lambda: messages(world, space), "QuotaExceeded", "quota mem allows gpu-memory 24Gi",
                        "8Gi too little for another 16Gi")
-        blames_no_cards(world, space, said(world, space))
+        blames_no_cards(world, space, messages(world, space))
         found = world.get("pod", "two", space)
         gates = [each["name"] for each in found["spec"].get("schedulingGates", [])]
         world.check(f"{space}: the pod of 32Gi does not run under 24Gi", found["status"]["phase"] == "Pending" and gates == ["elasticgpu.io/claims"], found)
@@ -54,9 +54,9 @@ def gang_of_two(class_name):
             world.apply(claim(f"gang{i}", class_name, space, gang("g", 2), core=10, memory="16Gi"))
             if class_name == "wait":
                 world.apply(pod_of(f"gang{i}", namespace=space))
-        world.contains(f"{space}: a gang names the quota and the missing amount", lambda: said(world, space),
+        world.contains(f"{space}: a gang names the quota and the missing amount", lambda: messages(world, space),
                        "quota mem allows gpu-memory 24Gi, 0 is used and 16Gi would be used by claims that are decided with it: 8Gi too little for another 16Gi")
-        blames_no_cards(world, f"{space}: gang", said(world, space))
+        blames_no_cards(world, f"{space}: gang", messages(world, space))
         world.delete("pod", "--all", namespace=space)
         world.delete("egpuc", "--all", namespace=space)
         world.empty(f"{space}: the gang holds nothing")

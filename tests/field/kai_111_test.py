@@ -78,4 +78,4 @@ def from_one(class_name):
 
 
 if __name__ == "__main__":
-    sys.exit(main(CPU_ONLY, *(each(name) for name in ("share", "wait") for each in (from_zero, from_one)), keep_data=True))
+    sys.exit(main(CPU_ONLY, *(each(name) for name in ("share", "wait") for each in (from_zero, from_one)), retain_data=True))

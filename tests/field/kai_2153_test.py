@@ -59,4 +59,4 @@ def spread(world):
 
 
 if __name__ == "__main__":
-    sys.exit(main(NODES, *(burst(name, crash) for name in ("share", "wait") for crash in (False, True)), thirds("wait"), spread, keep_data=True))
+    sys.exit(main(NODES, *(burst(name, crash) for name in ("share", "wait") for crash in (False, True)), thirds("wait"), spread, retain_data=True))

@@ -72,4 +72,4 @@ def free_cards(world):
 
 
 if __name__ == "__main__":
-    sys.exit(main(nodes(UUIDS), used_cards, free_cards, keep_data=True))
+    sys.exit(main(nodes(UUIDS), used_cards, free_cards, retain_data=True))

@@ -71,4 +71,4 @@ def charged_once(world):
 
 
 if __name__ == "__main__":
-    sys.exit(main(NODES, full_cards, charged_once, keep_data=True))
+    sys.exit(main(NODES, full_cards, charged_once, retain_data=True))

@@ -50,13 +50,13 @@ def end(world, what):
 
 def different_numbers(class_name):
     def part(world):
-        for turn in range(3):
-            numbers = {f"p{turn}-{i}": number for i, number in enumerate([1, 2, 1, 4, 2, 1, 4, 1])}
+        for round_ in range(3):
+            numbers = {f"p{round_}-{i}": number for i, number in enumerate([1, 2, 1, 4, 2, 1, 4, 1])}
             world.apply(*(pod_with(name, class_name, gpu=number) for name, number in numbers.items()))
             world.runs(*numbers)
             for name, number in numbers.items():
                 own(world, name, world.claim_of(name), number, 1000, 40960 * MI)
-            end(world, f"{class_name} {turn}: the numbers are given back")
+            end(world, f"{class_name} {round_}: the numbers are given back")
     return part
 
 

@@ -28,15 +28,15 @@ Feed fedNvml() {
 
 bool sane(const nvidia::NvmlCard& card) {
   const auto share = [](int64_t percent) { return percent >= -1 && percent <= 100; };
-  constexpr int64_t most = int64_t{1} << 50;
-  return !card.uuid.empty() && card.memory >= 0 && card.memory <= most && card.memoryUsed >= -1 &&
-         card.memoryUsed <= most && share(card.smPercent) &&
+  constexpr int64_t max = int64_t{1} << 50;
+  return !card.uuid.empty() && card.memory >= 0 && card.memory <= max && card.memoryUsed >= -1 &&
+         card.memoryUsed <= max && share(card.smPercent) &&
          std::all_of(card.processes.begin(), card.processes.end(), [&](const auto& process) {
-           return process.pid >= 0 && process.memory >= -1 && process.memory <= most && share(process.smPercent);
+           return process.pid >= 0 && process.memory >= -1 && process.memory <= max && share(process.smPercent);
          });
 }
 
-plugin::Gpu asTold(const nvidia::NvmlCard& card) {
+plugin::Gpu gpuOf(const nvidia::NvmlCard& card) {
   plugin::Gpu out{card.uuid, card.model, card.index, card.memory, card.smCount, card.numaNode, card.pci};
   out.milliTflops = card.milliTflops;
   for (const auto& link : card.links) out.links.push_back({link.peer, link.type, link.count});
@@ -47,7 +47,7 @@ plugin::Gpu asTold(const nvidia::NvmlCard& card) {
 void published(const nvidia::NodeCards& node) {
   agent::cards::Answers answers;
   auto& answer = answers["nvidia"];
-  for (const auto& card : node.cards) answer.cards.gpus.push_back(asTold(card));
+  for (const auto& card : node.cards) answer.cards.gpus.push_back(gpuOf(card));
   const auto found = agent::cards::merge(answers, "n1");
   for (const auto& [name, card] : found.cards) {
     const auto errors = v1alpha::validate(v1alpha::cardObject(card.card));
@@ -76,7 +76,7 @@ void fuzzNvml(std::string_view bytes) {
   published(node);
   nvidia::Watch watch;
   watch.follow(node.cards);
-  for (int look = 0; look < 2; ++look) {
+  for (int reading = 0; reading < 2; ++reading) {
     auto known = node;
     watch.judge(known);
     for (const auto& card : known.cards)

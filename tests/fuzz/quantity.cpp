@@ -11,8 +11,8 @@ void fuzzQuantity(std::string_view bytes) {
   const auto quantity = parseQuantity(bytes, &error);
   promise(quantity.has_value() == error.empty(), "a refusal says why, an acceptance nothing");
   if (!quantity) return;
-  constexpr __int128 most = static_cast<__int128>(INT64_MAX) * 1'000'000'000;
-  promise(quantity->nano <= most && quantity->nano >= -most, "values are capped");
+  constexpr __int128 max = static_cast<__int128>(INT64_MAX) * 1'000'000'000;
+  promise(quantity->nano <= max && quantity->nano >= -max, "values are capped");
   if (const auto whole = quantity->asInteger())
     promise(quantity->ceil() == *whole, "a whole number is its own ceiling");
   promise(static_cast<__int128>(quantity->ceil()) * 1'000'000'000 >= quantity->nano, "a ceiling is not below");

@@ -67,7 +67,7 @@ std::string mutated(std::string text, const std::vector<std::string>& others, st
 
 class FuzzSmoke : public ::testing::TestWithParam<Target> {};
 
-TEST_P(FuzzSmoke, keepsItsPromises) {
+TEST_P(FuzzSmoke, holdsItsPromises) {
   const auto seeds = corpus(GetParam().name);
   ASSERT_GE(seeds.size(), 3u);
   GetParam().run("");

@@ -18,9 +18,9 @@ void fuzzNode(std::string_view bytes);        ///< cgroups of processes, plugins
 void fuzzKubelet(std::string_view bytes);     ///< the kubelet's calls, over the sockets
 void fuzzExtender(std::string_view bytes);    ///< a scheduler's requests, and the answers to them
 
-/// Aborts with the broken invariant's text unless `kept`.
-inline void promise(bool kept, const char* what) {
-  if (kept) return;
+/// Aborts with the broken invariant's text unless `holds`.
+inline void promise(bool holds, const char* what) {
+  if (holds) return;
   std::fprintf(stderr, "broken promise: %s\n", what);
   std::abort();
 }

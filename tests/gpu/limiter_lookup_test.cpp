@@ -93,19 +93,19 @@ INSTANTIATE_TEST_SUITE_P(Drivers, LimiterForwardTest, ::testing::Values("470", "
 
 // ---- look-ups
 
-using LookUp1 = int (*)(const char*, void**, int, uint64_t);
-using LookUp2 = int (*)(const char*, void**, int, uint64_t, int*);
+using Query1 = int (*)(const char*, void**, int, uint64_t);
+using Query2 = int (*)(const char*, void**, int, uint64_t, int*);
 
-struct LookUpAnswer {
+struct QueryAnswer {
   void* function = nullptr;
   int result = 0, status = -1;
 };
 
 struct Generation {
-  LookUp1 first = nullptr;
-  LookUp2 second = nullptr;
-  LookUpAnswer ask(const char* name, int version, uint64_t flags) const {
-    LookUpAnswer out;
+  Query1 first = nullptr;
+  Query2 second = nullptr;
+  QueryAnswer ask(const char* name, int version, uint64_t flags) const {
+    QueryAnswer out;
     out.result = second != nullptr ? second(name, &out.function, version, flags, &out.status)
                                    : first(name, &out.function, version, flags);
     return out;
@@ -138,14 +138,14 @@ const Symbol& symbolAt(void* address) {
 }
 
 struct Counts {
-  long lookUps = 0, ofLimited = 0, leaks = 0, differences = 0;
+  long queries = 0, ofLimited = 0, leaks = 0, differences = 0;
 };
 
 /// One look-up by the stand-in and by the driver.
 void compare(const Generation& standIn, const Generation& plain, const char* name, int version, uint64_t flags,
              Counts* counts) {
-  const LookUpAnswer ours = standIn.ask(name, version, flags), theirs = plain.ask(name, version, flags);
-  ++counts->lookUps;
+  const QueryAnswer ours = standIn.ask(name, version, flags), theirs = plain.ask(name, version, flags);
+  ++counts->queries;
   if (ours.result != theirs.result || ours.status != theirs.status || !ours.function != !theirs.function) {
     if (counts->differences++ < 5)
       std::fprintf(stderr, "%s version %d flags %d: %d, not %d\n", name, version, static_cast<int>(flags), ours.result,
@@ -159,20 +159,20 @@ void compare(const Generation& standIn, const Generation& plain, const char* nam
 }
 
 /// All names, versions and flags, by both generations of the look-up as exported and as looked up themselves.
-int checkLookUps(int cuda, const std::string& variant, int flags) {
+int checkQueries(int cuda, const std::string& variant, int flags) {
   std::string node = twoCards();
   node.replace(node.find("cuda: 13050"), 11, "cuda: " + std::to_string(cuda));
   SharedFiles files(fakePath(variant), "", node);
   files.limit(kMiB);
   Cuda standIn(standInPath(), flags), driver(fakePath(variant));
   Generation ours[4], plain[2];
-  plain[0].first = reinterpret_cast<LookUp1>(driver.address("cuGetProcAddress"));
-  plain[1].second = reinterpret_cast<LookUp2>(driver.address("cuGetProcAddress_v2"));
-  ours[0].first = reinterpret_cast<LookUp1>(standIn.address("cuGetProcAddress"));
-  ours[1].second = reinterpret_cast<LookUp2>(standIn.address("cuGetProcAddress_v2"));
-  ours[2].first = reinterpret_cast<LookUp1>(ours[0].ask("cuGetProcAddress", 11030, 0).function);
+  plain[0].first = reinterpret_cast<Query1>(driver.address("cuGetProcAddress"));
+  plain[1].second = reinterpret_cast<Query2>(driver.address("cuGetProcAddress_v2"));
+  ours[0].first = reinterpret_cast<Query1>(standIn.address("cuGetProcAddress"));
+  ours[1].second = reinterpret_cast<Query2>(standIn.address("cuGetProcAddress_v2"));
+  ours[2].first = reinterpret_cast<Query1>(ours[0].ask("cuGetProcAddress", 11030, 0).function);
   if (cuda >= 12000)  // older drivers look up the first generation only
-    ours[3].second = reinterpret_cast<LookUp2>(ours[1].ask("cuGetProcAddress", 12000, 0).function);
+    ours[3].second = reinterpret_cast<Query2>(ours[1].ask("cuGetProcAddress", 12000, 0).function);
   Counts counts;
   for (const char* name : kNames)
     for (const int version : kVersions)
@@ -180,19 +180,19 @@ int checkLookUps(int cuda, const std::string& variant, int flags) {
         for (int way = 0; way < 4; ++way)
           if (way != 3 || ours[3].second != nullptr) compare(ours[way], plain[way % 2], name, version, flag, &counts);
   std::printf("CUDA %d, %s: %ld look-ups, %ld of limited functions, %ld leaks, %ld answers that differ\n", cuda,
-              variant.c_str(), counts.lookUps, counts.ofLimited, counts.leaks, counts.differences);
+              variant.c_str(), counts.queries, counts.ofLimited, counts.leaks, counts.differences);
   std::fflush(stdout);
   return counts.leaks == 0 && counts.differences == 0 && counts.ofLimited > 10000 ? 0 : 1;
 }
 
-TEST(LimiterLookUpTest, NoVersionRowLeaksALimitedFunction) {
-  EXPECT_EQ(inChild([] { return checkLookUps(13050, "gpu", RTLD_LOCAL); }), 0);
-  EXPECT_EQ(inChild([] { return checkLookUps(12020, "gpu", RTLD_GLOBAL); }), 0);
+TEST(LimiterLookupTest, NoVersionRowLeaksALimitedFunction) {
+  EXPECT_EQ(inChild([] { return checkQueries(13050, "gpu", RTLD_LOCAL); }), 0);
+  EXPECT_EQ(inChild([] { return checkQueries(12020, "gpu", RTLD_GLOBAL); }), 0);
 }
 
-TEST(LimiterLookUpTest, ADriverWithoutBsymbolicFindsTheStandIn) {
-  EXPECT_EQ(inChild([] { return checkLookUps(12080, "gpu_plain", RTLD_GLOBAL); }), 0);
-  EXPECT_EQ(inChild([] { return checkLookUps(11040, "gpu_plain", RTLD_LOCAL); }), 0);
+TEST(LimiterLookupTest, ADriverWithoutBsymbolicFindsTheStandIn) {
+  EXPECT_EQ(inChild([] { return checkQueries(12080, "gpu_plain", RTLD_GLOBAL); }), 0);
+  EXPECT_EQ(inChild([] { return checkQueries(11040, "gpu_plain", RTLD_LOCAL); }), 0);
 }
 
 /// A driver with versions that are newer than the tables.
@@ -203,19 +203,19 @@ int checkNewer() {
   files.limit(kMiB);
   Cuda standIn(standInPath());
   Generation ours;
-  ours.second = reinterpret_cast<LookUp2>(standIn.address("cuGetProcAddress_v2"));
+  ours.second = reinterpret_cast<Query2>(standIn.address("cuGetProcAddress_v2"));
   int wrong = 0;
   for (const char* name : {"cuMemAlloc", "cuLaunchKernel"})
     for (const int version : {12000, 90000, 99999}) {
-      const LookUpAnswer found = ours.ask(name, version, 0);
+      const QueryAnswer found = ours.ask(name, version, 0);
       if (found.result != 0 || !symbolAt(found.function).ofStandIn) ++wrong;
     }
-  const LookUpAnswer other = ours.ask("cuFunctionOfTheFuture", 90000, 0);
+  const QueryAnswer other = ours.ask("cuFunctionOfTheFuture", 90000, 0);
   if (other.result != 0 || other.function == nullptr) ++wrong;
   return wrong;
 }
 
-TEST(LimiterLookUpTest, ANewerVersionIsClampedToTheNewestKnown) { EXPECT_EQ(inChild(checkNewer), 0); }
+TEST(LimiterLookupTest, ANewerVersionIsClampedToTheNewestKnown) { EXPECT_EQ(inChild(checkNewer), 0); }
 
 /// Without valid limits nothing can be used.
 int checkRefused(void (*damage)(SharedFiles&)) {
@@ -227,7 +227,7 @@ int checkRefused(void (*damage)(SharedFiles&)) {
   return standIn("cuInit", 0U) == 802 && standIn("cuMemAlloc_v2", &address, std::size_t{1}) != 0 ? 0 : 1;
 }
 
-TEST(LimiterLookUpTest, WithoutValidFilesCudaIsRefused) {
+TEST(LimiterLookupTest, WithoutValidFilesCudaIsRefused) {
   EXPECT_EQ(inChild([] { return checkRefused([](SharedFiles& f) { unlink((f.folder() + "/limits").c_str()); }); }), 0);
   EXPECT_EQ(inChild([] { return checkRefused([](SharedFiles& f) { unlink((f.folder() + "/usage").c_str()); }); }), 0);
   EXPECT_EQ(inChild([] { return checkRefused([](SharedFiles& f) { f.limits->bank[1].checksum ^= 1; }); }), 0);

@@ -177,8 +177,8 @@ TEST_F(LimiterTest, Pools_AreChargedByReservedBytes) {
   ASSERT_EQ(cuda("cuMemPoolCreate", &pool, of.data()), success);
   std::memcpy(of.data(), &host, sizeof host);
   ASSERT_EQ(cuda("cuMemPoolCreate", &onHost, of.data()), success);
-  uint64_t keep = UINT64_MAX;
-  ASSERT_EQ(cuda("cuMemPoolSetAttribute", pool, 4, &keep), success);
+  uint64_t threshold = UINT64_MAX;
+  ASSERT_EQ(cuda("cuMemPoolSetAttribute", pool, 4, &threshold), success);
   ASSERT_EQ(cuda("cuMemAllocFromPoolAsync", &b, std::size_t{2048 * kMiB}, onHost, stream), success);
   ASSERT_EQ(cuda("cuMemAllocFromPoolAsync", &a, std::size_t{3 * kMiB}, pool, stream), success);
   expectUsed(4 * kMiB);

@@ -32,7 +32,7 @@ TEST(SharesTest, ABucketIsAlwaysBetweenDebtAndBurst) {
       egpu_limiter_bucket bucket = {};
       bucket.granted = granted;
       bucket.refilled = refilled;
-      EXPECT_LE(egpu_bucket_refill(&bucket, 300, 5000), egpu_bucket_most(300));
+      EXPECT_LE(egpu_bucket_refill(&bucket, 300, 5000), egpu_bucket_max(300));
       EXPECT_GE(egpu_bucket_tokens(&bucket), -EGPU_BUCKET_MAX_DEBT);
       EXPECT_EQ(egpu_bucket_allows(&bucket, 300) != 0, egpu_bucket_tokens(&bucket) >= 0);
     }

@@ -192,7 +192,7 @@ TEST_F(ListenerTest, GivesTheHandlerWhatWasSent) {
   EXPECT_THAT(a, HasSubstr("Warning: two"));
 }
 
-TEST_F(ListenerTest, KeepsTheConnectionForManyRequests) {
+TEST_F(ListenerTest, ReusesTheConnectionForManyRequests) {
   RawClient c(listener->address());
   for (int i = 0; i < 200; ++i) {
     c.send("GET /" + std::to_string(i) + " HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -273,7 +273,7 @@ TEST_F(ListenerTest, NoticesAClientThatWentAway) {
   while (echo.feed.streams != 0) std::this_thread::yield();  // the test's own timeout ends a failure
 }
 
-TEST_F(ListenerTest, ManyWatchesLeaveRoomForRequests) {
+TEST_F(ListenerTest, ManyWatchesLeaveCapacityForRequests) {
   std::vector<std::unique_ptr<RawClient>> watches;
   for (int i = 0; i < 100; ++i) {
     watches.push_back(std::make_unique<RawClient>(listener->address()));
@@ -310,7 +310,7 @@ TEST_F(ListenerTest, StopRightAfterStartDoesNotHang) {
   }
 }
 
-TEST_F(ListenerTest, SaysWhyItCannotListen) {
+TEST_F(ListenerTest, ReportsWhyItCannotListen) {
   auto taken = listen(listener->address(), echo);
   ASSERT_FALSE(taken.ok());
   EXPECT_EQ(taken.status().code(), base::Code::unavailable);
@@ -360,7 +360,7 @@ TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
   EXPECT_THAT(idle[3]->answer(), HasSubstr("GET /fine"));
 }
 
-TEST_F(LimitsTest, AThousandIdleConnectionsKeepNobodyOut) {
+TEST_F(LimitsTest, AThousandIdleConnectionsBlockNobody) {
   limits.connections = 64;
   start();
   std::vector<std::unique_ptr<RawClient>> idle;
@@ -381,7 +381,7 @@ TEST_F(LimitsTest, RequestsThatArriveSlowlyGoBeforeThoseBeingAnswered) {
   EXPECT_EQ(echo.gaveUp, 0);
 }
 
-TEST_F(LimitsTest, RequestsThatNeverArriveKeepNobodyOut) {
+TEST_F(LimitsTest, RequestsThatNeverArriveBlockNobody) {
   limits.connections = 64;
   start();
   std::deque<std::unique_ptr<RawClient>> slow;
@@ -416,7 +416,7 @@ TEST_F(LimitsTest, AConnectionThatIsNotUsedGoesBeforeARequestThatArrives) {
   EXPECT_THAT(arriving->answer(), HasSubstr("GET /fine"));
 }
 
-TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsTold) {
+TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsRefused) {
   limits.connections = 2;
   start();
   auto a = connect(), b = connect();
@@ -429,7 +429,7 @@ TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsTold) {
   EXPECT_EQ(echo.gaveUp, 0);
 }
 
-TEST_F(LimitsTest, RequestsThatGiveWayKeepNobodyOut) {
+TEST_F(LimitsTest, RequestsThatGiveWayBlockNobody) {
   limits.connections = 4;
   start();
   std::vector<std::unique_ptr<RawClient>> many;
@@ -517,7 +517,7 @@ class WithoutThreadsTest : public LimitsTest {
   }
 };
 
-TEST_F(WithoutThreadsTest, WhereNoThreadCanBeHadAnIdleConnectionGoesOrTheNewOneIsTold) {
+TEST_F(WithoutThreadsTest, WhereNoThreadCanBeHadAnIdleConnectionGoesOrTheNewOneIsRefused) {
   EXPECT_EXIT(
       {
         serveAnyway();
@@ -582,7 +582,7 @@ TEST_F(LimitsTest, TheBodyOfAGetIsNoSecondRequest) {
   EXPECT_EQ(c.until("never"), "");
 }
 
-TEST_F(LimitsTest, WhoSaysNothingIsLetGo) {
+TEST_F(LimitsTest, WhoAnswersNothingIsLetGo) {
   limits.firstByte = std::chrono::milliseconds(20);
   start();
   auto silent = connect();
@@ -623,7 +623,7 @@ TEST_F(LimitsTest, WhoDoesNotTakeItsAnswerIsLetGo) {
   waitUntil([&] { return ask(kFine).find("GET /fine") != std::string::npos; });
 }
 
-TEST_F(LimitsTest, WhoTakesNoAnswersKeepsNobodyOut) {
+TEST_F(LimitsTest, WhoTakesNoAnswersBlocksNobody) {
   limits.stall = std::chrono::milliseconds(10'000);
   limits.connections = 2;
   echo.large = std::size_t{64} * 1024 * 1024;
@@ -649,7 +649,7 @@ TEST_F(LimitsTest, SlowReadersDoNotPileUpAnswers) {
   EXPECT_EQ(slow[4]->drain(), echo.large);
 }
 
-TEST_F(LimitsTest, AHandlerIsToldThatItsCallerHasGone) {
+TEST_F(LimitsTest, AHandlerLearnsThatItsCallerHasGone) {
   start();
   auto caller = connect();
   caller->send("GET /wait HTTP/1.1\r\n\r\n");

@@ -239,7 +239,7 @@ class FullDisk {
   void (*handler_)(int) = nullptr;
 };
 
-TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
+TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsSpace) {
   WatchedCluster cluster;
   addTwoNodes(cluster);
   ASSERT_TRUE(cluster.view.decideAndAssume(cluster.ask("a", 100)).fits);
@@ -266,19 +266,19 @@ TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
 }
 
 /// Even if little fits into memory, the journal's callers are not blocked, and the recorded part can be replayed.
-TEST(Journal, WhatFindsNoRoomInMemoryIsCounted) {
+TEST(Journal, WhatFindsNoSpaceInMemoryIsCounted) {
   WatchedCluster cluster;
   addTwoNodes(cluster);
   (void)cluster.view.decideAndAssume(cluster.ask("a", 100));
-  constexpr int kTold = 200'000;
-  for (int i = 0; i < kTold; ++i) cluster.journal->changed(allocator::ClaimGone{"x"});
+  constexpr int kChanges = 200'000;
+  for (int i = 0; i < kChanges; ++i) cluster.journal->changed(allocator::ClaimGone{"x"});
   cluster.journal->flush();
   cluster.journal->flush();
   (void)cluster.view.decideAndAssume(cluster.ask("b", 100));
   cluster.journal->flush();
   int written = 0;
   for (const auto& record : recordsIn(cluster)) written += record.claimGone == "x" ? 1 : 0;
-  EXPECT_EQ(written + cluster.metrics.count("elasticgpu_journal_lost_total"), kTold);
+  EXPECT_EQ(written + cluster.metrics.count("elasticgpu_journal_lost_total"), kChanges);
   EXPECT_EQ(cluster.replayed().different, 0);
   EXPECT_EQ(decisionsIn(cluster).back().asks.at(0).claim, "ns/b");
 }

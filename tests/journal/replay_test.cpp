@@ -32,7 +32,7 @@ bool place(WatchedCluster& cluster, const std::string& uid, int64_t core, const 
   return decision.fits;
 }
 
-TEST(Replay, TellsWhatAnotherPolicyWouldHaveDone) {
+TEST(Replay, ReportsWhatAnotherPolicyWouldHaveDone) {
   WatchedCluster cluster;
   addTwoNodes(cluster);
   EXPECT_TRUE(place(cluster, "a", 500, "spread"));
@@ -344,8 +344,8 @@ TEST(Replay, UnderAnotherPolicyNoCardIsOverCommitted) {
     EXPECT_GT(other.placed, 100);
     EXPECT_EQ(other.placed + other.waiting + other.left, other.claims);
     EXPECT_EQ(as.placed + as.waiting + as.left, as.claims);
-    EXPECT_LE(other.core.most, 1);
-    EXPECT_LE(other.memory.most, 1);
+    EXPECT_LE(other.core.max, 1);
+    EXPECT_LE(other.memory.max, 1);
   }
 }
 

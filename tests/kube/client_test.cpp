@@ -90,18 +90,18 @@ TEST_F(ClientTest, PathsArePercentEncoded) {
   EXPECT_EQ(Client::path(core::kindOf<Node>, "ignored", "n"), "/api/v1/nodes/n");
 }
 
-TEST_F(ClientTest, ADeletionTellsWhatAFinalizerKeeps) {
+TEST_F(ClientTest, ADeletionReportsWhatAFinalizerRetains) {
   const auto removed = [this](const std::string& answer) {
     transport.reply(200, answer);
     std::optional<Node> left = Node();
     EXPECT_TRUE(client.remove<Node>({"", "n1"}, {}, {}, &left).ok());
     return left;
   };
-  const auto kept = removed(
+  const auto object = removed(
       R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u","resourceVersion":"6","finalizers":["f"],)"
       R"("deletionTimestamp":"2026-01-01T00:00:00Z"}})");
-  ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->metadata.resourceVersion, "6");
+  ASSERT_TRUE(object);
+  EXPECT_EQ(object->metadata.resourceVersion, "6");
   EXPECT_FALSE(removed(R"({"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"n1","uid":"u"}})"));
   EXPECT_FALSE(removed(R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u"}})")) << "gone at once";
   EXPECT_FALSE(removed("no JSON")) << "the caller reads it";

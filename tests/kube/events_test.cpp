@@ -92,7 +92,7 @@ TEST_F(CorrelatorTest, ComponentsHaveTokensOfTheirOwn) {
   EXPECT_TRUE(consider(makeEvent("a", "m")).drop);
 }
 
-TEST_F(CorrelatorTest, MessagesAreNotKept) {
+TEST_F(CorrelatorTest, MessagesAreNotStored) {
   const auto verdict = consider(makeEvent("a", std::string(1024, 'x')));
   EXPECT_LT(verdict.memory.size(), 200U);
 }

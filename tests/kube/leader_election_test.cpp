@@ -160,7 +160,7 @@ TEST_F(LeaderElectionTest, FirstComerLeadsAndWritesTheRecordAsClientGoDoes) {
   EXPECT_EQ(record.renewTime, record.acquireTime);
 }
 
-TEST_F(LeaderElectionTest, ARenewalIsOneRequestAndKeepsWhenItWasAcquired) {
+TEST_F(LeaderElectionTest, ARenewalIsOneRequestAndRetainsTheTimeOfAcquisition) {
   a->step();
   const auto before = lease();
   a->transport.requests.clear();
@@ -181,7 +181,7 @@ TEST_F(LeaderElectionTest, WhatOthersWroteOnTheLeaseSurvivesARenewal) {
   EXPECT_EQ(lease().metadata.label("team"), "x");
 }
 
-TEST_F(LeaderElectionTest, AStandbyLooksAgainAfterTwoSecondsAndUpToTwoPointFourMore) {
+TEST_F(LeaderElectionTest, AStandbyReadsAgainAfterTwoSecondsAndUpToTwoPointFourMore) {
   a->step();
   std::vector<milliseconds> waits;
   for (int i = 0; i < 50; ++i) {
@@ -244,7 +244,7 @@ TEST_F(LeaderElectionTest, AChangeOfMetadataIsNoSignOfLife) {
   EXPECT_EQ(b->step(), Role::leader);
 }
 
-TEST_F(LeaderElectionTest, TheWaitIsAsLongAsTheHolderSays) {
+TEST_F(LeaderElectionTest, TheWaitIsAsLongAsTheHolderStates) {
   a->step();
   patch(R"({"spec":{"leaseDurationSeconds":60}})");
   b->step();
@@ -383,7 +383,7 @@ TEST_F(LeaderElectionTest, AProcessThatWasFrozenLearnsItFromTheConflict) {
   EXPECT_EQ(b->step(), Role::leader);
 }
 
-TEST_F(LeaderElectionTest, AStandbyWithoutTheRightSaysWhichLeaseAndWhatIsMissing) {
+TEST_F(LeaderElectionTest, AStandbyWithoutTheRightReportsTheLeaseAndWhatIsMissing) {
   EXPECT_EQ(a->step(), Role::leader);
   EXPECT_EQ(a->elector->refusal(), "");
   b->transport.always = [](Transport&, const HttpRequest&, std::stop_token) -> base::Result<HttpResponse> {
@@ -430,7 +430,7 @@ TEST_F(LeaderElectionTest, ReleaseEmptiesTheHolderSoThatTheNextOneNeedNotWait) {
   EXPECT_EQ(lease().holderIdentity, "b");
 }
 
-TEST_F(LeaderElectionTest, ReleaseAfterALostAnswerLooksFirst) {
+TEST_F(LeaderElectionTest, ReleaseAfterALostAnswerReadsFirst) {
   a->step();
   a->transport.next = {answerLost};
   EXPECT_EQ(a->step(), Role::leader);
@@ -454,25 +454,25 @@ TEST_F(LeaderElectionTest, ReleaseGivesUpOnAServerThatIsGone) {
   EXPECT_EQ(a->transport.requests.size(), 1U);
 }
 
-TEST_F(LeaderElectionTest, OnItsOwnThreadItTellsWhenItLeadsAndWhenNot) {
+TEST_F(LeaderElectionTest, OnItsOwnThreadItReportsWhenItLeadsAndWhenNot) {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::string> told;
-  const auto tell = [&](const std::string& what) {
+  std::vector<std::string> reports;
+  const auto report = [&](const std::string& what) {
     std::lock_guard lock(mutex);
-    told.push_back(what);
+    reports.push_back(what);
     changed.notify_all();
   };
   const auto wait = [&](std::size_t n) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return told.size() >= n; });
+    changed.wait(lock, [&] { return reports.size() >= n; });
   };
-  a->elector->start([&] { tell("leading"); }, [&](const base::Status& why) { tell(why.message()); });
+  a->elector->start([&] { report("leading"); }, [&](const base::Status& why) { report(why.message()); });
   wait(1);
   patch(R"({"spec":{"holderIdentity":"thief"}})");
   a->clock.advance(seconds(2));
   wait(2);
-  EXPECT_EQ(told, (std::vector<std::string>{"leading", "the lease is held by thief"}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"leading", "the lease is held by thief"}));
   a->elector->release();
   EXPECT_EQ(lease().holderIdentity, "thief");
 }

@@ -301,7 +301,7 @@ TEST_F(ReflectorTest, WatchThatEndsBeforeItsTimeMayMeanARestoredServer) {
   EXPECT_TRUE(sink.world().empty());
 }
 
-TEST_F(ReflectorTest, NoWatchIsResumedBeforeTheServerSaysWhereItStands) {
+TEST_F(ReflectorTest, NoWatchIsResumedBeforeTheServerReportsItsVersion) {
   transport.reply(200, nodeList({}, "10"));
   transport.failStream(Code::unavailable, "connection refused");
   transport.fail(Code::unavailable, "connection refused");
@@ -318,7 +318,7 @@ TEST_F(ReflectorTest, NoWatchIsResumedBeforeTheServerSaysWhereItStands) {
   EXPECT_FALSE(reflector->lastError().ok());
 }
 
-TEST_F(ReflectorTest, ExpiredAsErrorEventRelistsAndTellsWhatVanished) {
+TEST_F(ReflectorTest, ExpiredAsErrorEventRelistsAndReportsWhatVanished) {
   transport.reply(200, nodeList({nodeJson("a", "1"), nodeJson("b", "2")}, "10"));
   auto first = transport.openStream();
   auto second = transport.openStream();

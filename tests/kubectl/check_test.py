@@ -87,9 +87,9 @@ class Planted:
 
     def drop(self, kind, name):
         path = LISTS[kind]
-        kept = [o for o in self.front.lists[path] if o["metadata"]["name"] != name]
-        assert len(kept) == len(self.front.lists[path]) - 1, (kind, name)
-        self.front.lists[path] = kept
+        remaining = [o for o in self.front.lists[path] if o["metadata"]["name"] != name]
+        assert len(remaining) == len(self.front.lists[path]) - 1, (kind, name)
+        self.front.lists[path] = remaining
 
     def named(self, kind, name):
         return next(o for o in self.of(kind) if o["metadata"]["name"] == name)

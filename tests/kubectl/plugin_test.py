@@ -162,8 +162,8 @@ def tables(r, e, kubectl):
 def on_terminal(e, env):
     """Returns what `why` writes to a terminal."""
     ours, theirs = os.openpty()
-    kept = {k: v for k, v in e.kubectl.env.items() if k not in ("NO_COLOR", "TERM")}
-    done = subprocess.Popen([e.kubectl.binary, "egpu", "why", "small"], stdout=theirs, stderr=theirs, env={**kept, **env})
+    inherited = {k: v for k, v in e.kubectl.env.items() if k not in ("NO_COLOR", "TERM")}
+    done = subprocess.Popen([e.kubectl.binary, "egpu", "why", "small"], stdout=theirs, stderr=theirs, env={**inherited, **env})
     os.close(theirs)
     out = b""
     try:

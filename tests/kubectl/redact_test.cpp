@@ -18,13 +18,13 @@ TEST(RedactedText, HasNoCredentials) {
     EXPECT_THAT(redactedText(text), Not(HasSubstr("SECRET"))) << text;
 }
 
-TEST(RedactedText, KeepsOtherText) {
+TEST(RedactedText, RetainsOtherText) {
   for (const std::string text :
        {"no node fits: 3 cards are in use", "https://host:6443/path", "elasticgpu.io/gpu-core: 30"})
     EXPECT_EQ(redactedText(text), text);
 }
 
-TEST(RedactedObject, KeepsNamesAndOurAnnotations) {
+TEST(RedactedObject, RetainsNamesAndOurAnnotations) {
   const Json pod = {
       {"metadata",
        {{"name", "p"},

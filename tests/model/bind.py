@@ -4,10 +4,10 @@ The model has one claim, which may be deleted and recreated. The device's hardwa
 device Failed -> deleted -> undone -> bound again. A pod may start on the device of a live Bound claim (the agent checks that at that moment) and keeps it until
 it ends, though a tenant may delete the claim despite its finalizer. A claim of higher priority may arrive and leave, for which this one is preempted: device
 marked, its pod evicted, claim Pending, device Failed -> deleted -> undone; while the preemptor exists nothing is bound again.
-python3 bind.py [commit=device|commit=claim|lost=skipped|look=skipped|mark=skipped]
+python3 bind.py [commit=device|commit=claim|lost=skipped|read=skipped|mark=skipped]
 python3 bind.py resize [resize=early|resize=unpaid|resize=unordered|resize=lowered|resize=late]
 commit=device is the implemented order: no violation. Each of the others prints the shortest run to a violation: commit=claim (the claim is patched before the
-device is Bound), lost=skipped (the device is not marked before the claim is Lost, so a stale controller fails it after the hardware returned), look=skipped (a
+device is Bound), lost=skipped (the device is not marked before the claim is Lost, so a stale controller fails it after the hardware returned), read=skipped (a
 device without claim is deleted without checking for pods) and mark=skipped (the victim is not marked first). The check for pods follows the observation that
 the claim is deleted: no pod starts after that, so the check is complete.
 
@@ -22,12 +22,12 @@ import sys
 from states import reach
 COMMIT = 'claim' if 'commit=claim' in sys.argv else 'device'
 SKIP = 'lost=skipped' in sys.argv
-BLIND = 'look=skipped' in sys.argv
+BLIND = 'read=skipped' in sys.argv
 UNMARKED = 'mark=skipped' in sys.argv
 RESIZE = 'resize' in sys.argv
 WRONG = next((a[7:] for a in sys.argv if a.startswith('resize=')), '')
 MAXUID, MAXCLAIM, MAXLOSS, MAXPOD, MAXNEED = (1, 1, 0, 0, 0) if RESIZE else (2, 2, 1, 2, 1)
-ROOM, MAXEDIT = (3, 3) if RESIZE else (1, 0)  # of the card; a claim gets 1 of it at first; total number of edits, and of allocations by other claims
+CAPACITY, MAXEDIT = (3, 3) if RESIZE else (1, 0)  # of the card; a claim gets 1 of it at first; total number of edits, and of allocations by other claims
 PHASE = {'bind': 'B', 'suspect': 'S', 'mark': 'M', 'clear': 'B', 'fail': 'F'}
 # claim: None | (uid, finalizer, named, status, deleting, rv, asks); status P | B | L | P<rv of a mark>.
 # dev: None | (uid, claim uid, phase, deleting, rv, target, in force); target, in force: (number, amount).
@@ -49,11 +49,11 @@ def resizing(claim, dev, led, prov, others):
     uid, rv, (number, amount), force = dev[0], dev[4], dev[5], dev[6]
     entry, given, asks = of(led, uid), of(prov, uid), claim[6]
     if entry is None or given is None: return None
-    if asks != amount and (asks <= force[1] or sum(e[2] for e in led) - entry[2] + others + asks <= ROOM):
+    if asks != amount and (asks <= force[1] or sum(e[2] for e in led) - entry[2] + others + asks <= CAPACITY):
         return ('target', uid, number + 1, asks, rv)  # R1
     if force[0] != number:
-        most = max(amount, force[1]) if WRONG == 'lowered' else max(entry[2], amount, force[1])
-        if entry[1] < number: return ('raise', uid, number, most, rv, force[1])  # R2
+        larger = max(amount, force[1]) if WRONG == 'lowered' else max(entry[2], amount, force[1])
+        if entry[1] < number: return ('raise', uid, number, larger, rv, force[1])  # R2
         if WRONG == 'early' and entry[2] != amount: return ('settle', uid, number, amount)
         if given[1] < number and WRONG != 'unpaid': return ('give', uid, number, amount)  # R3
         return ('force', uid, number, amount, rv)  # R4
@@ -68,7 +68,7 @@ def paid(led, others, uid, number, amount):
     if was and number > was[1] and amount < was[2] and WRONG not in ('lowered', 'unordered'): return None
     rest = without(led, uid)
     grows = was is None or amount > was[2]
-    if grows and sum(e[2] for e in rest) + others + amount > ROOM: return None
+    if grows and sum(e[2] for e in rest) + others + amount > CAPACITY: return None
     return rest | {(uid, number, amount)}
 
 def writes(snap):
@@ -162,9 +162,9 @@ def succ(s):
     if not need and needs < MAXNEED: yield 'a claim of higher priority waits', (*s[:12], True, needs + 1, *s[14:])
     if need: yield 'it waits no more', (*s[:12], False, needs, *s[14:])
     if claim and not claim[4] and edits < MAXEDIT:
-        for asks in range(1, ROOM + 1):
+        for asks in range(1, CAPACITY + 1):
             if asks != claim[6]: yield f'user asks for {asks}', (claim[:5] + (claim[5] + 1, asks), *s[1:15], edits + 1)
-    if edits < MAXEDIT and sum(e[2] for e in led) + others < ROOM: yield 'others take some', (*s[:14], others + 1, edits + 1)
+    if edits < MAXEDIT and sum(e[2] for e in led) + others < CAPACITY: yield 'others take some', (*s[:14], others + 1, edits + 1)
     if others: yield 'others give some back', (*s[:14], others - 1, edits)
     if hw and losses < MAXLOSS: yield 'hardware goes', (claim, dev, led, prov, 0, losses + 1, *rest)
     if not hw: yield 'hardware comes back', (claim, dev, led, prov, 1, losses, *rest)
@@ -191,7 +191,7 @@ def bad(s):
     pod, c1, c2, need, others = s[8], s[10], s[11], s[12], s[14]
     if pod is not None and (not dev or dev[0] != pod or dev[3] or not of(led, pod) or not of(prov, pod)):
         return 'the device of a running pod goes'
-    if sum(e[2] for e in led) + others > ROOM: return 'over-commit'
+    if sum(e[2] for e in led) + others > CAPACITY: return 'over-commit'
     if dev and of(led, dev[0]):
         entry, given = of(led, dev[0])[2], of(prov, dev[0])
         if given and given[2] > entry: return 'over-commit: the plugin gives more than the entry'
@@ -209,7 +209,7 @@ def bad(s):
         if dev and dev[2] == 'B' and claim and not claim[4]:
             uid, target = dev[0], dev[5]
             if not dev[6] == target == of(led, uid)[1:] == of(prov, uid)[1:]: return 'at rest, and not all say the same amount'
-            if claim[6] != target[1] and sum(e[2] for e in led) - target[1] + others + claim[6] <= ROOM: return 'it fits, and is not given'
+            if claim[6] != target[1] and sum(e[2] for e in led) - target[1] + others + claim[6] <= CAPACITY: return 'it fits, and is not given'
     return None
 
 s0 = ((0, False, False, 'P', False, 0, 1), None, frozenset(), frozenset(), 1, 0, 0, 1, None, 0, None, None, False, 0, 0, 0)

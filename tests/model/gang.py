@@ -7,7 +7,7 @@ though the other member can't get one), mark=skipped (it is released without a m
 is being deleted) and wait=skipped (a member is provisioned before the other one has its card). bind.py checks the order of one claim's writes."""
 import sys
 from states import reach
-KEEPS = 'back=skipped' in sys.argv
+STAYS = 'back=skipped' in sys.argv
 UNMARKED = 'mark=skipped' in sys.argv
 HASTY = 'wait=skipped' in sys.argv
 MAXUID = 3
@@ -56,7 +56,7 @@ def writes(snap):
             else: all_.append(('fail', i, uid, rv))
         else:
             if status != 'B': all_.append(('cstatus', i, 'B', crv))
-            elif not other and not KEEPS: all_.append(('mark', i, uid, rv))  # after a minute
+            elif not other and not STAYS: all_.append(('mark', i, uid, rv))  # after a minute
     return all_
 
 PHASE = {'bind': 'B', 'mark': 'M', 'clear': 'B', 'fail': 'F'}

@@ -1,14 +1,14 @@
 """Explicit-state check of the choice of members for a gang of two (controller/reconcile/gang/gang_members.cpp). Claims a and b exist; claim c is created
 late with a smaller uid, so that it counts as the oldest. Annotations may be removed once and set again. A leader acts on its snapshot, one write at a
 time; it may be deposed once, and its last write may arrive at any later moment.
-python3 gang_members.py [order=age|beyond=kept|left=counted]
+python3 gang_members.py [order=age|beyond=retained|left=counted]
 Without options the implemented rules are checked: no violation. Each option prints the shortest run to a violation: order=age (the oldest claims are members,
-even if other ones already have devices), beyond=kept (an intent beyond the size is not rolled back) and left=counted (a claim whose annotation was removed
+even if other ones already have devices), beyond=retained (an intent beyond the size is not rolled back) and left=counted (a claim whose annotation was removed
 still counts). gang.py checks that all members get their cards, or none keeps any."""
 import sys
 from states import reach
 BY_AGE = 'order=age' in sys.argv
-KEPT = 'beyond=kept' in sys.argv
+RETAINED = 'beyond=retained' in sys.argv
 STUCK = 'left=counted' in sys.argv
 AGE = (1, 2, 0)  # of claims a, b, c
 RANK = {'B': 0, 'P': 1, None: 2}
@@ -30,7 +30,7 @@ def writes(claims):
             if dev: all_.append(('drop', i, rv))  # after a minute
         elif i in chosen and dev is None: all_.append(('create', i, rv))
         elif i in chosen and dev == 'P' and all(claims[k][2] for k in chosen): all_.append(('bind', i, rv))
-        elif i not in chosen and dev == 'P' and not (KEPT and all(claims[k][2] for k in chosen)): all_.append(('drop', i, rv))
+        elif i not in chosen and dev == 'P' and not (RETAINED and all(claims[k][2] for k in chosen)): all_.append(('drop', i, rv))
         elif i not in chosen and dev == 'P': all_.append(('bind', i, rv))
     return all_
 

@@ -13,10 +13,10 @@ def reach(starts, succ, bad, bad_step=lambda state, step: None):
             if t not in seen:
                 seen[t] = (s, step); q.append(t)
                 wrong = wrong or bad(t)
-            if wrong: tell(wrong, t, seen)
+            if wrong: report(wrong, t, seen)
     return seen
 
-def tell(wrong, state, seen):
+def report(wrong, state, seen):
     way = []
     while seen[state]: way.append(seen[state][1]); state = seen[state][0]
     print('VIOLATION:', wrong, *reversed(way), sep='\n   ')

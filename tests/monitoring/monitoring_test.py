@@ -165,8 +165,8 @@ def check_dashboards(report):
 
 
 def check_current(report):
-    status, said, error = tools.run(sys.executable, MONITORING / "generate.py", "--check")
-    report.check("dashboards and prometheusrule.yaml are current", status == 0, said + error)
+    status, output, error = tools.run(sys.executable, MONITORING / "generate.py", "--check")
+    report.check("dashboards and prometheusrule.yaml are current", status == 0, output + error)
 
 
 def promtool(folder, *arguments):
@@ -179,12 +179,12 @@ def check_queries(report, folder):
     for number, (place, query, _) in enumerate(queries()):
         bodies.append({"record": f"query:{number}", "expr": re.sub(r"\$__rate_interval", "5m", query), "labels": {"place": place}})
     (folder / "queries.yaml").write_text(json.dumps({"groups": [{"name": "queries", "rules": bodies}]}), encoding="utf-8")
-    status, said, error = promtool(folder, "check", "rules", "--lint=none", "queries.yaml")
-    report.check("promtool parses each query", status == 0 and f"{len(bodies)} rules found" in said + error, said + error)
+    status, output, error = promtool(folder, "check", "rules", "--lint=none", "queries.yaml")
+    report.check("promtool parses each query", status == 0 and f"{len(bodies)} rules found" in output + error, output + error)
     (folder / "broken.yaml").write_text(json.dumps({"groups": [{"name": "q", "rules": [{"record": "a", "expr": "sum(rate(x[5m])"}]}]}), encoding="utf-8")
     report.check("promtool would find a wrong one", promtool(folder, "check", "rules", "broken.yaml")[0] != 0)
-    status, said, error = promtool(folder, "check", "rules", "--lint=all", "--lint-fatal", MONITORING / "rules.yaml")
-    report.check("promtool accepts the rules and their templates", status == 0 and f"{len(rules())} rules found" in said + error, said + error)
+    status, output, error = promtool(folder, "check", "rules", "--lint=all", "--lint-fatal", MONITORING / "rules.yaml")
+    report.check("promtool accepts the rules and their templates", status == 0 and f"{len(rules())} rules found" in output + error, output + error)
 
 
 def unit_test(case, healthy, severities):
@@ -209,15 +209,15 @@ def check_alerts(report, folder):
     (folder / "rules.yaml").write_text(json.dumps(document), encoding="utf-8")
     tests = [unit_test(each, text["healthy"], severities) for each in text["cases"]]
     (folder / "tests.yaml").write_text(json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}), encoding="utf-8")
-    status, said, error = promtool(folder, "test", "rules", "tests.yaml")
-    report.check(f"{len(tests)} cases: each alert fires in its case alone", status == 0 and "SUCCESS" in said + error, (said + error)[:4000])
+    status, output, error = promtool(folder, "test", "rules", "tests.yaml")
+    report.check(f"{len(tests)} cases: each alert fires in its case alone", status == 0 and "SUCCESS" in output + error, (output + error)[:4000])
     # The same cases against rules that never fire.
     for group in document["groups"]:
         for rule in group["rules"]:
             rule["expr"] = "vector(1) > 2"
     (folder / "rules.yaml").write_text(json.dumps(document), encoding="utf-8")
-    status, said, error = promtool(folder, "test", "rules", "tests.yaml")
-    silent = set(re.findall(r"alertname:? ?(ElasticGPU\w+)", said + error))
+    status, output, error = promtool(folder, "test", "rules", "tests.yaml")
+    silent = set(re.findall(r"alertname:? ?(ElasticGPU\w+)", output + error))
     report.check("each case would find an alert that does not fire", status != 0 and silent == set(severities), set(severities) ^ silent)
 
 

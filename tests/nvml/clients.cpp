@@ -13,8 +13,8 @@ using Processes = std::vector<FakeProcess>;
 Return list(const NvmlCall& r, Processes FakeDevice::*processes, unsigned* count, ProcessInfo* out) {
   if (r.answer != kSuccess) return r.answer;
   const Processes& all = r.device->*processes;
-  const unsigned room = std::exchange(*count, static_cast<unsigned>(all.size()));
-  if (*count > room) return kInsufficientSize;
+  const unsigned capacity = std::exchange(*count, static_cast<unsigned>(all.size()));
+  if (*count > capacity) return kInsufficientSize;
   for (const FakeProcess& p : all) *out++ = {static_cast<unsigned>(p.pid), p.memory, ~0U, ~0U};
   return kSuccess;
 }

@@ -107,15 +107,15 @@ void value(EventData& out) {
 }
 
 /// Writes a text of any length; one that fills the buffer has no NUL.
-void text(char* out, unsigned room) {
-  const std::size_t length = std::min<std::size_t>(byte(), room);
+void text(char* out, unsigned size) {
+  const std::size_t length = std::min<std::size_t>(byte(), size);
   for (std::size_t i = 0; i < length; ++i) out[i] = static_cast<char>(byte());
-  if (length < room) out[length] = 0;
+  if (length < size) out[length] = 0;
 }
 
 template <class... Rest>
-unsigned roomIn(unsigned room, Rest...) {
-  return room;
+unsigned sizeOf(unsigned size, Rest...) {
+  return size;
 }
 
 /// Writes a function's outputs: a text with its buffer's size after it, or the first element of an array.
@@ -123,7 +123,7 @@ template <class First, class... Rest>
 void write(First first, Rest... rest) {
   constexpr bool handle = std::is_same_v<First, Device> || std::is_same_v<First, EventSet>;
   if constexpr (std::is_same_v<First, char*>)
-    text(first, roomIn(rest...));
+    text(first, sizeOf(rest...));
   else if constexpr (std::is_pointer_v<First> && !handle)
     value(*first);
   if constexpr (sizeof...(rest) > 0) write(rest...);

@@ -265,9 +265,9 @@ Return processUtilization(Device device, ProcessSample* out, unsigned* count, un
   if (since > now) return kInvalidArgument;
   unsigned samples = 0;
   for (const FakeProcess& p : r.device->processes) samples += p.sm >= 0 ? 2 : 0;
-  const unsigned room = std::exchange(*count, samples);
+  const unsigned capacity = std::exchange(*count, samples);
   if (samples == 0) return kNotFound;
-  if (samples > room) return kInsufficientSize;
+  if (samples > capacity) return kInsufficientSize;
   for (const FakeProcess& p : r.device->processes) {
     if (p.sm < 0) continue;
     *out++ = {static_cast<unsigned>(p.pid), now, static_cast<unsigned>(p.sm), 0, 0, 0};
@@ -277,17 +277,17 @@ Return processUtilization(Device device, ProcessSample* out, unsigned* count, un
 }
 
 /// Number of XIDs of each device that each set has reported. A set's handle is the address of its entry.
-using Told = std::map<std::size_t, std::size_t>;
+using ReportedEvents = std::map<std::size_t, std::size_t>;
 std::mutex setsMutex;
-std::map<EventSet, std::unique_ptr<Told>> sets;  // protected by setsMutex
+std::map<EventSet, std::unique_ptr<ReportedEvents>> sets;  // protected by setsMutex
 
 Return eventSetCreate(EventSet* out) {
   const NvmlCall r = begin("nvmlEventSetCreate");
   if (r.answer != kSuccess) return r.answer;
-  auto told = std::make_unique<Told>();
-  *out = reinterpret_cast<EventSet>(told.get());
+  auto reported = std::make_unique<ReportedEvents>();
+  *out = reinterpret_cast<EventSet>(reported.get());
   const std::lock_guard lock(setsMutex);
-  sets[*out] = std::move(told);
+  sets[*out] = std::move(reported);
   return kSuccess;
 }
 Return eventSetFree(EventSet set) {
@@ -310,9 +310,9 @@ Return eventSetWait(EventSet set, EventData* out, unsigned /*milliseconds*/) {
   const std::lock_guard lock(setsMutex);
   const auto found = sets.find(set);
   if (found == sets.end()) return kInvalidArgument;
-  for (auto& [place, told] : *found->second)
-    if (place < r.node->devices.size() && told < r.node->devices[place].xids.size()) {
-      *out = {handleOf(place), kXidEvent, r.node->devices[place].xids[told++], ~0U, ~0U};
+  for (auto& [place, reported] : *found->second)
+    if (place < r.node->devices.size() && reported < r.node->devices[place].xids.size()) {
+      *out = {handleOf(place), kXidEvent, r.node->devices[place].xids[reported++], ~0U, ~0U};
       return kSuccess;
     }
   return kTimeout;

@@ -303,7 +303,7 @@ TEST_F(HostedTest, APluginThatBecomesAnotherIsRefused) {
   EXPECT_EQ(p.description(), first);
 }
 
-TEST_F(HostedTest, AHostThatCannotBeRunIsSaid) {
+TEST_F(HostedTest, AHostThatCannotBeRunIsReported) {
   options.hostBinary = "/nonexistent/egpu-plugin-host";
   auto& p = start(zoo("good"));
   EXPECT_EQ(p.readiness().outcome, ReplyCode::unavailable);
@@ -355,7 +355,7 @@ TEST_F(HostedTest, NeitherDescriptorsNorSecretsReachThePlugin) {
   unsetenv("ELASTICGPU_OF_THE_TEST");
 }
 
-TEST_F(HostedTest, APluginThatClosesItsOutputKeepsNobodyBusy) {
+TEST_F(HostedTest, APluginThatClosesItsOutputOccupiesNobody) {
   auto& p = start(zoo("closes_output"));
   ASSERT_TRUE(p.provision(device("a")).ok());
   ASSERT_TRUE(p.list().reply.ok());

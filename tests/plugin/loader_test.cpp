@@ -30,7 +30,7 @@ struct RefusedPlugin {
 };
 class RefusedTest : public ::testing::TestWithParam<RefusedPlugin> {};
 
-TEST_P(RefusedTest, SaysWhy) {
+TEST_P(RefusedTest, ReportsWhy) {
   const auto loaded = LoadedPlugin::open(zoo(GetParam().plugin));
   ASSERT_FALSE(loaded.ok());
   EXPECT_THAT(loaded.status().message(), HasSubstr(GetParam().why));
@@ -58,7 +58,7 @@ TEST(LoaderTest, ALongerTableThanOursIsTaken) {
   EXPECT_EQ(loaded.value()->description().name, "long.example.com");
 }
 
-TEST(LoaderTest, AbsentSlotsAreAnsweredAsTheHeaderSays) {
+TEST(LoaderTest, AbsentSlotsAreAnsweredAsTheHeaderStates) {
   const auto loaded = LoadedPlugin::open(zoo("good"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
   const LoadedPlugin& plugin = *loaded.value();
@@ -265,7 +265,7 @@ TEST(FindGarbageTest, JudgesDescriptions) {
   EXPECT_NE(findGarbage(Slot::describe, bad), "");
 }
 
-TEST(InProcessRegistryTest, FindsByNameRefusesDuplicatesAndSaysWhyNot) {
+TEST(InProcessRegistryTest, FindsByNameRefusesDuplicatesAndReportsWhyNot) {
   InProcessRegistry registry;
   std::vector<std::string> changes;
   registry.onChange([&](const std::string& name) { changes.push_back(name); });

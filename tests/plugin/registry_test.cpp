@@ -83,7 +83,7 @@ TEST_F(RegistryTest, ADirectoryStandsForItsPlugins) {
   EXPECT_TRUE(r.find("gpushare.provisioner.elasticgpu.io", nullptr)->list().keys.empty());
 }
 
-TEST_F(RegistryTest, AMissingFolderOrFileIsSaid) {
+TEST_F(RegistryTest, AMissingFolderOrFileIsReported) {
   HostedRegistry& r = open({"/nonexistent/plugins.so", EGPU_SOURCE_DIR "/manifests"});
   std::string why;
   EXPECT_EQ(r.find("a.b", &why), nullptr);
@@ -134,7 +134,7 @@ TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
                          HasSubstr("no symbol egpu_provisioner_entry")));
 }
 
-TEST_F(RegistryTest, APluginThatHangsAtItsLoadKeepsNobodyWaiting) {
+TEST_F(RegistryTest, APluginThatHangsAtItsLoadBlocksNobody) {
   options.startTimeout = milliseconds(600'000);
   options.openWait = milliseconds(1);
   HostedRegistry& r = open({builtIn("physical"), zoo("hangs_at_load")});
@@ -143,7 +143,7 @@ TEST_F(RegistryTest, APluginThatHangsAtItsLoadKeepsNobodyWaiting) {
   EXPECT_THAT(r.readiness("no.such.plugin").message, HasSubstr("libhangs_at_load.so is starting"));
 }
 
-TEST_F(RegistryTest, ChangesAreToldAsAPluginFallsAndRecovers) {
+TEST_F(RegistryTest, ChangesAreReportedAsAPluginFallsAndRecovers) {
   HostedRegistry& r = open({zoo("good"), builtIn("physical")});
   HostedProvisioner* good = r.hosted("good.example.com");
   const uint64_t starts = good->starts();

@@ -226,7 +226,7 @@ TEST_F(SandboxTest, CredentialsNamedByARelativePathCannotBeRead) {
 
 TEST_F(SandboxTest, AStateFolderNamedByARelativePathIsWrittenTo) {
   const Inside inside(folder);
-  const auto kept = [&](const std::string& state) {
+  const auto runs = [&](const std::string& state) {
     std::error_code none;
     return std::distance(fs::directory_iterator(folder + "/" + state + "/mock", none), fs::directory_iterator());
   };
@@ -240,7 +240,7 @@ TEST_F(SandboxTest, AStateFolderNamedByARelativePathIsWrittenTo) {
     unsetenv("ELASTICGPU_STATE_DIR");
     options.env.clear();
     ASSERT_TRUE(p.provision(device("a")).ok());
-    EXPECT_EQ(kept(state), 1) << state;
+    EXPECT_EQ(runs(state), 1) << state;
   }
 }
 
@@ -329,7 +329,7 @@ TEST_F(SandboxTest, SystemCallsThatNoPluginNeedsAreRefused) {
   EXPECT_EQ(p.provision(device("a", {{"how", "dies"}})).message, "it went well");
 }
 
-TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
+TEST_F(SandboxTest, WhatIsLeftOpenIsReported) {
   options.without = {"mounts", "landlock", "user", "seccomp"};
   const Reply ready = start(zoo("good")).readiness();
   ASSERT_TRUE(ready.ok()) << ready.message;
@@ -338,7 +338,7 @@ TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
   EXPECT_THAT(ready.message, HasSubstr("use the network"));
 }
 
-TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
+TEST_F(SandboxTest, APluginCannotReportForItsHostThatItIsConfined) {
   options.without = {"mounts", "landlock", "user", "seccomp"};
   options.env = {"ELASTICGPU_FORGES=hello"};
   const Reply hello = start(zoo("forges_hello")).readiness();
@@ -350,12 +350,12 @@ TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
 }
 
 /// Returns the process's limit of processes, which includes the user's other processes; -1 if it is unknown.
-long mostProcesses(pid_t pid) {
+long maxProcesses(pid_t pid) {
   std::ifstream limits("/proc/" + std::to_string(pid) + "/limits");
-  long most = -1;
+  long max = -1;
   for (std::string line; std::getline(limits, line);)
-    if (line.rfind("Max processes", 0) == 0) most = std::atol(line.c_str() + std::strlen("Max processes"));
-  return most;
+    if (line.rfind("Max processes", 0) == 0) max = std::atol(line.c_str() + std::strlen("Max processes"));
+  return max;
 }
 
 TEST_F(SandboxTest, WhatIsDeadGivesThePluginNoMoreProcesses) {
@@ -366,20 +366,20 @@ TEST_F(SandboxTest, WhatIsDeadGivesThePluginNoMoreProcesses) {
   if (child == 0) {
     constexpr uid_t kUser = 61003;
     if (setresgid(kUser, kUser, kUser) != 0 || setresuid(kUser, kUser, kUser) != 0) _exit(2);
-    const auto most = [&] {
+    const auto max = [&] {
       auto& p = start(zoo("good"));
-      const long out = p.readiness().ok() ? mostProcesses(p.pid()) : -1;
+      const long out = p.readiness().ok() ? maxProcesses(p.pid()) : -1;
       plugin.reset();
       return out;
     };
-    const long before = most();
+    const long before = max();
     for (int i = 0; i < 3; ++i) {
       const pid_t dead = fork();
       if (dead == 0) _exit(0);
       siginfo_t end{};
       waitid(P_PID, static_cast<id_t>(dead), &end, WEXITED | WNOWAIT);
     }
-    _exit(before > 100 && most() == before ? 0 : 1);
+    _exit(before > 100 && max() == before ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

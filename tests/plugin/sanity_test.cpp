@@ -83,7 +83,7 @@ TEST(SanityTest, NoticesACrash) {
   EXPECT_THAT(run.output, HasSubstr("provision answered crashed"));
 }
 
-TEST(SanityTest, SaysWhyAPluginDoesNotLoad) {
+TEST(SanityTest, ReportsWhyAPluginDoesNotLoad) {
   const Trial run = sanity(zoo("wrong_version"));
   EXPECT_EQ(run.status, 2) << run.output;
   EXPECT_THAT(run.output, AllOf(HasSubstr("ABI version 2"), HasSubstr("0 passed, 1 failed")));

@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 
-static char said[512];
+static char reported[512];
 static int listed;
 static int message(const egpu_call* call, const char* text) {
   (void)call;
-  snprintf(said, sizeof said, "%s", text);
+  snprintf(reported, sizeof reported, "%s", text);
   return EGPU_OK;
 }
 static int key(const egpu_call* call, const char* text) {
@@ -21,7 +21,7 @@ static const egpu_host host = {
 static int failures;
 static void expect(int line, int got, int wanted) {
   if (got == wanted) return;
-  fprintf(stderr, "line %d: got %d, wanted %d (%s)\n", line, got, wanted, said);
+  fprintf(stderr, "line %d: got %d, wanted %d (%s)\n", line, got, wanted, reported);
   ++failures;
 }
 #define EXPECT(got, wanted) expect(__LINE__, got, wanted)
@@ -41,7 +41,7 @@ int main(void) {
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_NO_CHANGE);
   card.core = 200;
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_EXISTS);
-  EXPECT(strstr(said, "key a") != NULL, 1);
+  EXPECT(strstr(reported, "key a") != NULL, 1);
   EXPECT(egpu_records_replace(&records, &host, &a, &device), EGPU_OK);
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_NO_CHANGE);
   pair.value = "ho";
@@ -65,7 +65,7 @@ int main(void) {
   const char* const known[] = {"colour", "greeting"};
   EXPECT(egpu_refuse_unknown(&host, &a, &pair, 1, known, 2), EGPU_OK);
   EXPECT(egpu_refuse_unknown(&host, &a, &pair, 1, known, 1), EGPU_INVALID);
-  EXPECT(strcmp(said, "unknown parameter \"greeting\"; this provisioner knows colour"), 0);
+  EXPECT(strcmp(reported, "unknown parameter \"greeting\"; this provisioner knows colour"), 0);
   EXPECT(egpu_refuse_unknown(&host, &a, &pair, 1, NULL, 0), EGPU_INVALID);
   EXPECT(strcmp(egpu_parameter(&device, "greeting", "?"), "ho"), 0);
   EXPECT(strcmp(egpu_parameter(&device, "colour", "?"), "?"), 0);

@@ -74,7 +74,7 @@ TEST(SubprocessTest, ErrorsCanGoElsewhere) {
   EXPECT_STREQ(text, "oops\n");
 }
 
-TEST(SubprocessTest, SaysWhichSignalKilled) {
+TEST(SubprocessTest, ReportsWhichSignalKilled) {
   auto p = shell("kill -TERM $$; sleep 100");
   ASSERT_TRUE(p.ok());
   EXPECT_THAT(p->finish(kLong), HasSubstr("was killed by signal 15"));

@@ -114,12 +114,12 @@ class ClaimedPodsTest : public ExtenderTest {
   }
   std::vector<std::string> claimsOf(const std::string& pod) { return v1alpha::claimNames(world.pod(pod)); }
   /// Returns the reasons and messages of the pod's claims, for failed expectations.
-  std::string saidOf(const std::string& pod) {
-    std::string said;
+  std::string messagesOf(const std::string& pod) {
+    std::string text;
     for (const auto& name : claimsOf(pod))
       if (world.client.get<cache::Claim>({"default", name}).ok())
-        said += name + ": " + world.reason(name) + " " + world.message(name) + "; ";
-    return said;
+        text += name + ": " + world.reason(name) + " " + world.message(name) + "; ";
+    return text;
   }
   int64_t usedCore() { return driver->cluster.allocationMap().totals().usedCore; }
 

@@ -44,7 +44,7 @@ TEST_P(PodClaimsMatrix, APodOfHigherPriorityGetsTheCardsOfOthers) {
   EXPECT_TRUE(rests()) << "objects are written again and again";
   for (const auto& name : claimsOf("high")) EXPECT_EQ(phaseOf(name), "Bound") << world.message(name);
   EXPECT_EQ(world.violation(), "");
-  EXPECT_TRUE(runs("high")) << saidOf("high");
+  EXPECT_TRUE(runs("high")) << messagesOf("high");
   EXPECT_EQ(running("low"), lows - 1);
   EXPECT_EQ(world.violation(), "");
 }
@@ -57,18 +57,18 @@ TEST_P(PodClaimsMatrix, AGangIsDecidedTogether) {
   addPod("first", {{"gpu-core", "40"}}, inGang);
   EXPECT_TRUE(rests());
   EXPECT_FALSE(runs("first"));
-  EXPECT_EQ(usedCore(), 0) << saidOf("first");
+  EXPECT_EQ(usedCore(), 0) << messagesOf("first");
   addPod("second", {{"gpu-core", "40"}}, inGang);
   EXPECT_TRUE(rests());
-  EXPECT_TRUE(runs("first")) << saidOf("first");
-  EXPECT_TRUE(runs("second")) << saidOf("second");
+  EXPECT_TRUE(runs("first")) << messagesOf("first");
+  EXPECT_TRUE(runs("second")) << messagesOf("second");
   EXPECT_EQ(usedCore(), static_cast<int64_t>(2 * claimsPerPod()) * 400);
 }
 
 TEST_P(PodClaimsMatrix, ClaimsOfARunningPodGrow) {
   addPod("p", {{"gpu-core", "20"}, {"gpu-memory", "2Gi"}});
   ASSERT_TRUE(rests());
-  ASSERT_TRUE(runs("p")) << saidOf("p");
+  ASSERT_TRUE(runs("p")) << messagesOf("p");
   const auto claims = claimsOf("p");
   ASSERT_EQ(claims.size(), claimsPerPod());
   for (const auto& name : claims)
@@ -85,7 +85,7 @@ TEST_P(PodClaimsMatrix, ClaimsOfARunningPodGrow) {
 TEST_P(PodClaimsMatrix, AClaimMovesWithItsPod) {
   addPod("p.1", {{"gpu", "1"}});
   ASSERT_TRUE(rests());
-  ASSERT_TRUE(runs("p.1")) << saidOf("p.1");
+  ASSERT_TRUE(runs("p.1")) << messagesOf("p.1");
   const auto offered = whatif::movableClaims(driver->stores, true).known;
   if (claimsPerPod() > 1) {
     EXPECT_TRUE(offered.empty());
@@ -96,15 +96,15 @@ TEST_P(PodClaimsMatrix, AClaimMovesWithItsPod) {
   const auto name = claimsOf("p.1").front();
   EXPECT_EQ(movable.claim, "default/" + name);
   EXPECT_EQ(movable.pods, std::vector<std::string>{"default/p.1"});
-  EXPECT_EQ(movable.annotate, namesOwnClaim() ? device : "") << "a stamped claim ends with its pod";
-  if (!movable.annotate.empty())
+  EXPECT_EQ(movable.moveAnnotation, namesOwnClaim() ? device : "") << "a stamped claim ends with its pod";
+  if (!movable.moveAnnotation.empty())
     world.json<cache::Claim>({"default", name},
                              R"({"metadata":{"annotations":{"elasticgpu.io/move":")" + device + R"("}}})");
   settle();
   world.removePod("p.1");
   addPod("p.2", {{"gpu", "1"}});
   EXPECT_TRUE(rests());
-  EXPECT_TRUE(runs("p.2")) << saidOf("p.2");
+  EXPECT_TRUE(runs("p.2")) << messagesOf("p.2");
   const auto now = claimsOf("p.2").front();
   EXPECT_EQ(now == name, namesOwnClaim());
   EXPECT_NE(world.gpu(deviceOf(now)).metadata.uid, device);
@@ -120,7 +120,7 @@ TEST_P(PodClaimsMatrix, AnotherSchedulerBindsThePodThroughTheExtender) {
   driver->run(std::chrono::seconds(5));
   const auto pod = world.pod("p");
   const auto nodes = passing(pod);
-  ASSERT_FALSE(nodes.empty()) << error(pod) << saidOf("p");
+  ASSERT_FALSE(nodes.empty()) << error(pod) << messagesOf("p");
   // A claim that a user created, of an Immediate class, is bound before the scheduler chooses a node.
   EXPECT_EQ(nodes.size(), isImmediate() && namesOwnClaim() ? 1u : 2u);
   EXPECT_EQ(bind(pod, nodes.back()), "");
@@ -146,7 +146,7 @@ TEST_P(PodClaimsMatrix, WhatIfKnowsAllClaimsBeforeAndAfterTheyAreStamped) {
   manage();
   knowsAll(world.pod("p"), "stamped");
   EXPECT_TRUE(rests());
-  ASSERT_TRUE(runs("p")) << saidOf("p");
+  ASSERT_TRUE(runs("p")) << messagesOf("p");
   knowsAll(world.pod("p"), "running");
   for (const auto& claim : simulate(world.pod("p"))["claims"]) EXPECT_TRUE(claim.value("bound", false)) << claim.dump();
 }

@@ -24,15 +24,15 @@ class PreemptForTemplate : public ClaimedPodsTest {
 TEST_F(PreemptForTemplate, AsManyGoAsTheRequestNeeds) {
   addPod("quarter", kQuarter, high);
   EXPECT_TRUE(rests()) << "objects are written again and again";
-  EXPECT_TRUE(runs("quarter")) << saidOf("quarter");
+  EXPECT_TRUE(runs("quarter")) << messagesOf("quarter");
   EXPECT_EQ(running("low"), 15u);
   addPod("half", {{"gpu-core", "50"}, {"gpu-memory", "8Gi"}}, high);
   EXPECT_TRUE(rests());
-  EXPECT_TRUE(runs("half")) << saidOf("half");
+  EXPECT_TRUE(runs("half")) << messagesOf("half");
   EXPECT_EQ(running("low"), 13u);
   addPod("memory", {{"gpu-memory", "5Gi"}}, high);
   EXPECT_TRUE(rests());
-  EXPECT_TRUE(runs("memory")) << saidOf("memory");
+  EXPECT_TRUE(runs("memory")) << messagesOf("memory");
   EXPECT_EQ(running("low"), 11u) << "two quarters have 4Gi each";
   EXPECT_EQ(world.violation(), "");
 }
@@ -58,7 +58,7 @@ TEST_F(PreemptForTemplate, TheStatusRestsWhileVictimsTakeTheirTime) {
   for (int i = 0; i < 16; ++i)
     world.json<core::Pod>({"default", "low-" + std::to_string(i)}, R"({"metadata":{"finalizers":null}})");
   EXPECT_TRUE(rests());
-  EXPECT_TRUE(runs("high")) << saidOf("high");
+  EXPECT_TRUE(runs("high")) << messagesOf("high");
 }
 
 }  // namespace

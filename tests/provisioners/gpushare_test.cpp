@@ -29,9 +29,9 @@ TEST_F(GpuShareTest, ValidatesItsParametersAndNeverSeesTheCores) {
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})),
             ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("none, hami-core, mps"));
+  EXPECT_THAT(message, HasSubstr("none, hami-core, mps"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("\"isolaton\"; this provisioner knows isolation"));
+  EXPECT_THAT(message, HasSubstr("\"isolaton\"; this provisioner knows isolation"));
 }
 
 TEST_F(GpuShareTest, ProvisionIsIdempotentByKey) {
@@ -60,19 +60,19 @@ TEST_F(GpuShareTest, CardsWithUnifiedMemoryAreGivenWholeOnly) {
     auto share = card(0, 500, 8 * kGiB), whole = card(0, 1000, 16 * kGiB), memory = card(0, 0, kGiB);
     share.model = whole.model = memory.model = model;
     EXPECT_EQ(outcomeOf(plugin->provision(device("u", {share}))), ReplyCode::invalid) << model;
-    EXPECT_THAT(said, HasSubstr("card GPU-0 (" + std::string(model) + ") has unified memory"));
-    EXPECT_THAT(said, HasSubstr("Claim whole cards"));
+    EXPECT_THAT(message, HasSubstr("card GPU-0 (" + std::string(model) + ") has unified memory"));
+    EXPECT_THAT(message, HasSubstr("Claim whole cards"));
     EXPECT_EQ(outcomeOf(plugin->provision(device("u", {memory}))), ReplyCode::invalid) << model;
     EXPECT_EQ(outcomeOf(plugin->mount(device("u", {share}), "p", "c").reply), ReplyCode::invalid) << model;
-    EXPECT_EQ(outcomeOf(plugin->provision(device("u", {whole}))), ReplyCode::ok) << said;
+    EXPECT_EQ(outcomeOf(plugin->provision(device("u", {whole}))), ReplyCode::ok) << message;
     EXPECT_EQ(outcomeOf(plugin->deprovision("u")), ReplyCode::ok);
   }
   auto other = card(0, 500, 8 * kGiB);
   other.model = "GB102";
-  EXPECT_EQ(outcomeOf(plugin->provision(device("u", {other}))), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->provision(device("u", {other}))), ReplyCode::ok) << message;
 }
 
-TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
+TEST_F(GpuShareTest, MountGivesTheContainerItsShares) {
   const auto reply =
       plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");
   ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
@@ -91,11 +91,11 @@ TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   EXPECT_TRUE(reply.edits.mounts.empty());
 }
 
-TEST_F(GpuShareTest, ReportsWhatKeepsContainersWithinTheirShare) {
+TEST_F(GpuShareTest, ReportsWhatLimitsContainersToTheirShare) {
   const auto reported = [&](std::vector<CardShare> cards, const char* mode) {
     const auto asked = device("i", std::move(cards), {{"isolation", mode}});
     const auto reply = plugin->provision(asked);
-    EXPECT_EQ(outcomeOf(reply), ReplyCode::ok) << said;
+    EXPECT_EQ(outcomeOf(reply), ReplyCode::ok) << message;
     EXPECT_EQ(plugin->provision(asked).isolation, reply.isolation) << "also when it is repeated";
     EXPECT_EQ(plugin->resize(asked).isolation, reply.isolation);
     EXPECT_EQ(env(plugin->mount(asked, "p", "c").edits, "ELASTICGPU_ISOLATION"), reply.isolation->mode);
@@ -125,8 +125,8 @@ TEST_F(GpuShareTest, AWholeCardGetsNoLimiter) {
 TEST_F(GpuShareTest, AnObserverSeesItsCardsWithoutALimit) {
   for (const char* isolation : {"none", "hami-core", "mps"}) {
     const auto eye = device("eye", {card(0, 0, 0), card(3, 0, 0)}, {{"isolation", isolation}});
-    EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << said;
-    EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << said;
+    EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << message;
+    EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << message;
     const auto reply = plugin->mount(eye, "p", "c");
     ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
     EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "GPU-0,GPU-3");
@@ -212,20 +212,20 @@ TEST_F(GpuShareTest, StageRefusesMpsWithoutATmpfsOfTheCard) {
     return outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}})));
   };
   EXPECT_EQ(staged(root, disk), ReplyCode::unavailable);
-  EXPECT_THAT(said, HasSubstr("/mps-shm/GPU-0 does not exist; mount a tmpfs there"));
+  EXPECT_THAT(message, HasSubstr("/mps-shm/GPU-0 does not exist; mount a tmpfs there"));
   std::filesystem::create_directories(root + "/mps-shm/GPU-0");
-  EXPECT_EQ(staged(root, disk), ReplyCode::ok) << said;
+  EXPECT_EQ(staged(root, disk), ReplyCode::ok) << message;
   EXPECT_EQ(staged(root, ""), ReplyCode::unavailable);
-  EXPECT_THAT(said, HasSubstr("is the host's own /dev/shm"));
+  EXPECT_THAT(message, HasSubstr("is the host's own /dev/shm"));
   std::filesystem::create_directories(root + "/mps-shm/GPU-1");
   EXPECT_EQ(staged(root, disk), ReplyCode::unavailable);
-  EXPECT_THAT(said, HasSubstr("is the same tmpfs as "));
+  EXPECT_THAT(message, HasSubstr("is the same tmpfs as "));
   std::filesystem::create_directories(disk + "/mps-shm/GPU-0");
   struct statfs info {};
   ASSERT_EQ(::statfs(disk.c_str(), &info), 0);
   if (info.f_type != TMPFS_MAGIC) {
     EXPECT_EQ(staged(disk, root), ReplyCode::unavailable);
-    EXPECT_THAT(said, HasSubstr("is not a tmpfs"));
+    EXPECT_THAT(message, HasSubstr("is not a tmpfs"));
   }
   unsetenv("ELASTICGPU_HOST_ROOT");
   for (const auto& folder : {root, disk}) std::filesystem::remove_all(folder);
@@ -236,17 +236,17 @@ TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
   ASSERT_NE(mkdtemp(root.data()), nullptr);
   ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
   const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
-  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
-  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << message;
   EXPECT_TRUE(std::filesystem::is_directory(root + "/hami-core/cache/f"));
-  EXPECT_EQ(outcomeOf(plugin->unstage("f")), ReplyCode::ok) << said;
-  EXPECT_EQ(outcomeOf(plugin->unstage("f")), ReplyCode::noChange) << said;
+  EXPECT_EQ(outcomeOf(plugin->unstage("f")), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->unstage("f")), ReplyCode::noChange) << message;
   EXPECT_FALSE(std::filesystem::exists(root + "/hami-core/cache/f"));
   EXPECT_EQ(outcomeOf(plugin->stage(device("../f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}}))),
             ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}}))),
             ReplyCode::unavailable);
-  EXPECT_THAT(said, HasSubstr("start one with CUDA_MPS_PIPE_DIRECTORY"));
+  EXPECT_THAT(message, HasSubstr("start one with CUDA_MPS_PIPE_DIRECTORY"));
   EXPECT_EQ(outcomeOf(plugin->stage(device("h", {card(0, 100, kGiB)}))), ReplyCode::noChange);
   std::filesystem::remove_all(root);
 }
@@ -258,7 +258,7 @@ TEST_F(GpuShareTest, ContainersOfAnyUserMayWriteTheirCacheAndTheLock) {
   const auto mask = umask(027);
   std::filesystem::create_directories(root + "/hami-core/locks/all");  // Left by an earlier agent.
   const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
-  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << message;
   umask(mask);
   for (const char* folder : {"/hami-core/cache/f", "/hami-core/locks/all"})
     EXPECT_EQ(std::filesystem::status(root + folder).permissions(), std::filesystem::perms::all) << folder;

@@ -25,13 +25,13 @@ TEST_F(MockTest, RefusesParametersItCannotPlay) {
       outcomeOf(plugin->validate({{"inProgress", "3"}, {"outcome", "hang"}, {"at", "stage"}, {"env", "A=1;B=2"}})),
       ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"outcome", "explode"}})), ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("reschedule"));
+  EXPECT_THAT(message, HasSubstr("reschedule"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"at", "lunch"}})), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->validate({{"times", "-1"}})), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->validate({{"latencyMs", "1e3"}})), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->validate({{"env", "novalue"}})), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->validate({{"latency", "1"}})), ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("at, env, inProgress, latencyMs, outcome, prefer, times, veto"));
+  EXPECT_THAT(message, HasSubstr("at, env, inProgress, latencyMs, outcome, prefer, times, veto"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"at", "validate"}, {"outcome", "unavailable"}})), ReplyCode::unavailable);
 }
 
@@ -80,7 +80,7 @@ TEST_F(MockTest, FailsAsAskedAndLeavesNothing) {
       {"garbage", ReplyCode::garbage}};
   for (const auto& [script, outcome] : rows) {
     EXPECT_EQ(outcomeOf(plugin->provision(scripted(script, {{"outcome", script}}))), outcome) << script;
-    EXPECT_THAT(said, ::testing::Not(IsEmpty())) << script;
+    EXPECT_THAT(message, ::testing::Not(IsEmpty())) << script;
   }
   EXPECT_THAT(plugin->list().keys, IsEmpty());
 }

@@ -102,10 +102,10 @@ class NvidiaContainerTest : public MachineTest, public ::testing::WithParamInter
   }
 
   InProcessRegistry registry{{std::chrono::milliseconds(60'000), std::chrono::milliseconds(60'000)}};
-  ReplyCode outcomeOf(const Reply& reply) { return said = reply.message, reply.outcome; }
+  ReplyCode outcomeOf(const Reply& reply) { return message = reply.message, reply.outcome; }
 
   Provisioner* plugin = nullptr;
-  std::string said;
+  std::string message;
 };
 INSTANTIATE_TEST_SUITE_P(Plugins, NvidiaContainerTest, ::testing::Values("physical", "gpushare"),
                          [](const auto& row) { return row.param; });
@@ -375,7 +375,7 @@ TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
   const DiscoverReply reply = hosted.discover();
   EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
   EXPECT_EQ(reply.gpus.size(), 4u) << reply.reply.message;
-  EXPECT_EQ(outcomeOf(hosted.stage(deviceOf({uuid(1)}))), ReplyCode::noChange) << said;
+  EXPECT_EQ(outcomeOf(hosted.stage(deviceOf({uuid(1)}))), ReplyCode::noChange) << message;
   const MountReply mount = hosted.mount(deviceOf({uuid(1)}), "p", "c");
   EXPECT_TRUE(hasNode(mount.edits, "/dev/nvidia3")) << mount.reply.message;
   EXPECT_EQ(mountedAt(mount.edits, "/usr/lib64/libnvidia-ml.so.1"), kFolder + "/libnvidia-ml.so." + kVersion);
@@ -387,7 +387,7 @@ class DeviceNodesTest : public MachineTest {
   DeviceNodesTest() { fs::create_directories(root + "/dev"); }
 };
 
-TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelTellsOfNoDriver) {
+TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelReportsNoDriver) {
   EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
   write("/proc/devices", "Character devices:\n510 nvidia-uvm\n");
   EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
@@ -395,7 +395,7 @@ TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelTellsOfNoDriver) {
   EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
 }
 
-TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsSaidWithWhatToDo) {
+TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsReportedWithWhatToDo) {
   write("/proc/devices", "Character devices:\n195 nvidia-frontend\n510 nvidia-uvm\n");
   sdk::Status status = nvidia::checkNodes();
   EXPECT_EQ(status.code, EGPU_UNAVAILABLE);
@@ -410,13 +410,13 @@ TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsSaidWithWhatToDo) {
   EXPECT_THAT(status.message, HasSubstr("modprobe nvidia-uvm"));
 }
 
-TEST_P(NvidiaContainerTest, StageSaysWhatIsMissingAndMakesNothing) {
+TEST_P(NvidiaContainerTest, StageReportsWhatIsMissingAndMakesNothing) {
   write("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
   fs::create_directories(root + "/dev");
   EXPECT_EQ(plugin->stage(deviceOf({uuid(0)})).outcome, ReplyCode::unavailable);
   EXPECT_TRUE(fs::is_empty(root + "/dev"));
   write("/dev/nvidia-uvm");
-  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << message;
   EXPECT_FALSE(fs::exists(root + "/dev/char"));
 }
 
@@ -494,7 +494,7 @@ TEST_F(DriverFilesTest, ACacheOfTheDriverBeforeLeadsToNoneOfItsVersion) {
   EXPECT_EQ(found.size(), 2u * 3) << "no file under more names than its cache has";
 }
 
-TEST_F(DriverFilesTest, ACacheThatSaysTooMuchIsBounded) {
+TEST_F(DriverFilesTest, ACacheThatReportsTooMuchIsBounded) {
   library("libcuda.so", "libcuda.so.1");
   for (int i = 0; i < 500; ++i) cached.push_back({"libnv" + std::to_string(i) + ".so.1", kFolder + "/libcuda.so.1"});
   writeCache();

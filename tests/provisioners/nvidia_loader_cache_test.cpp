@@ -24,7 +24,7 @@ std::vector<std::string> read(const std::string& bytes) {
 
 const std::vector<CachedLibrary> kTwo{{"libcuda.so.1", "/usr/lib64/libcuda.so.1"}, {"libz.so.1", "/lib/libz.so.1"}};
 
-TEST(LoaderCache, BothFormatsSayTheSame) {
+TEST(LoaderCache, BothFormatsReportTheSame) {
   for (const bool old : {false, true})
     EXPECT_THAT(read(loaderCache(kTwo, old)),
                 ElementsAre("libcuda.so.1 /usr/lib64/libcuda.so.1", "libz.so.1 /lib/libz.so.1"));
@@ -56,7 +56,7 @@ TEST(LoaderCache, WhatCannotBeIsLeftOut) {
   EXPECT_THAT(read(old), IsEmpty());
 }
 
-TEST(LoaderCache, AFileCutAnywhereSaysNothingElse) {
+TEST(LoaderCache, AFileCutAnywhereReportsNothingElse) {
   for (const bool old : {false, true}) {
     const std::string whole = loaderCache(kTwo, old);
     const auto all = read(whole);
@@ -66,7 +66,7 @@ TEST(LoaderCache, AFileCutAnywhereSaysNothingElse) {
 }
 
 /// The real output of ldconfig.
-TEST(LoaderCache, ThisMachinesTellsWhereLibcIs) {
+TEST(LoaderCache, ThisMachinesReportsWhereLibcIs) {
   std::ifstream in("/etc/ld.so.cache", std::ios::binary);
   if (!in) GTEST_SKIP() << "this machine has no /etc/ld.so.cache";
   std::ostringstream bytes;

@@ -64,11 +64,11 @@ class NvidiaTest : public ::testing::TestWithParam<const char*> {
   static std::string path() { return std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so"; }
   std::string uuid(std::size_t place) const { return fake->file["devices"][place]["uuid"].as<std::string>(); }
 
-  /// Returns the cards and stores the plugin's message in `said`.
+  /// Returns the cards and stores the plugin's message in `message`.
   std::vector<Gpu> discovered() {
     const DiscoverReply reply = plugin->discover();
     EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
-    said = reply.reply.message;
+    message = reply.reply.message;
     return reply.gpus;
   }
   /// Returns the cards with this change of the file; the change is undone afterwards.
@@ -85,7 +85,7 @@ class NvidiaTest : public ::testing::TestWithParam<const char*> {
   InProcessRegistry registry{{milliseconds(60'000), milliseconds(60'000)}};
   Provisioner* plugin = nullptr;
   std::unique_ptr<nvidia::testing::FakeNvml> fake;
-  std::string said;
+  std::string message;
 };
 INSTANTIATE_TEST_SUITE_P(Plugins, NvidiaTest, ::testing::Values("physical", "gpushare"),
                          [](const auto& row) { return row.param; });
@@ -114,7 +114,7 @@ TEST_P(NvidiaTest, ADgx1HasItsCubeMesh) {
                        {"pcieRoot", a < 4 ? "pci0000:00" : "pci0000:80"}};
     EXPECT_EQ(cards[a], want);
   }
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(message, "");
 }
 
 TEST_P(NvidiaTest, H100ReachEachOtherThroughTheSwitches) {
@@ -135,7 +135,7 @@ TEST_P(NvidiaTest, H100ReachEachOtherThroughTheSwitches) {
                        {"nvmlIndex", std::to_string(a)}, {"pcieRoot", place["path"][0].as<std::string>()}};
     EXPECT_EQ(cards[a], want);
   }
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(message, "");
 }
 
 TEST_P(NvidiaTest, MinorNumbersAreNotPlaces) {
@@ -156,7 +156,7 @@ TEST_P(NvidiaTest, MinorNumbersAreNotPlaces) {
   EXPECT_EQ(cards[2].links[4], (GpuLink{uuid(3), "cpu", 1}));
 }
 
-TEST_P(NvidiaTest, MigModeIsTold) {
+TEST_P(NvidiaTest, MigModeIsReported) {
   use("a100-mig");
   const auto cards = discovered();
   ASSERT_THAT(cards, SizeIs(2));
@@ -213,7 +213,7 @@ TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
   expect({"nvmlDeviceGetCudaComputeCapability"},
          [](Gpu& g) { g.smCount = 0, g.attributes.erase("cudaComputeCapability"); });
   expect({"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"}, [](Gpu& g) { g.memory = 0; });
-  EXPECT_THAT(said, HasSubstr(uuid(7) + ": its memory is unknown: the driver is too old to report it"));
+  EXPECT_THAT(message, HasSubstr(uuid(7) + ": its memory is unknown: the driver is too old to report it"));
   const auto dropLinks = [](bool nvlinks) {
     return [nvlinks](Gpu& g) {
       std::erase_if(g.links, [&](const GpuLink& l) { return (l.type == "nvlink") == nvlinks; });
@@ -226,17 +226,17 @@ TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
     g.pciAddress = "", g.numaNode = -1, g.attributes.erase("pcieRoot");
   });
   EXPECT_THAT(without({"nvmlDeviceGetUUID"}), IsEmpty());
-  EXPECT_THAT(said, HasSubstr("card 0 is left out: the driver is too old to report it"));
+  EXPECT_THAT(message, HasSubstr("card 0 is left out: the driver is too old to report it"));
 }
 
-TEST_P(NvidiaTest, DriversWithoutTheSecondMemoryInfoSayNothingOfAReserve) {
+TEST_P(NvidiaTest, DriversWithoutTheSecondMemoryInfoReportNothingOfAReserve) {
   use("a100");
   const auto cards = discoveredWith([](YAML::Node& file) { file["missing"].push_back("nvmlDeviceGetMemoryInfo_v2"); });
   ASSERT_THAT(cards, SizeIs(4));
   EXPECT_EQ(cards[0].memory, 81920 * kMiB);
 }
 
-TEST_P(NvidiaTest, SwitchesOfDriversThatDoNotTellWhatTheyReachAreTakenToReachAll) {
+TEST_P(NvidiaTest, SwitchesOfDriversThatDoNotReportWhatTheyReachAreTakenToReachAll) {
   use("h100");
   const auto whole = discovered();
   EXPECT_EQ(discoveredWith([](YAML::Node& file) { file["missing"].push_back("nvmlDeviceGetP2PStatus"); }), whole);
@@ -250,7 +250,7 @@ TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
   const auto cards = discovered();
   ASSERT_THAT(cards, SizeIs(3));
   EXPECT_EQ(cards[1].uuid, uuid(2));
-  EXPECT_THAT(said, HasSubstr("card 1 is left out: it has fallen off the bus; reboot"));
+  EXPECT_THAT(message, HasSubstr("card 1 is left out: it has fallen off the bus; reboot"));
   for (const auto& card : cards)
     for (const auto& link : card.links) EXPECT_NE(link.peer, uuid(1));
   auto health = plugin->health();
@@ -266,11 +266,11 @@ TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
   fake->file["devices"][1].remove("lost");
   fake->write();
   EXPECT_THAT(discovered(), SizeIs(4));
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(message, "");
 }
 
 /// Errors that the card counts are reported until the count is zero again.
-TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
+TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsReported) {
   use("a100");
   struct CardRow {
     const char *fault, *value;
@@ -304,7 +304,7 @@ TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   }
 }
 
-TEST_P(NvidiaTest, TheComputeModeIsTold) {
+TEST_P(NvidiaTest, TheComputeModeIsReported) {
   use("a100");
   constexpr int kDefault = 0, kProhibited = 2, kExclusiveProcess = 3;
   fake->file["devices"][1]["computeMode"] = kExclusiveProcess;
@@ -333,19 +333,19 @@ TEST_P(NvidiaTest, CardsWithUnifiedMemoryArePublishedWithTheMachines) {
     fake->file["devices"][0]["errors"]["nvmlDeviceGetMemoryInfo_v2"] = kNotSupported;
     fake->write();
     EXPECT_EQ(discovered().at(0).memory, 0);
-    EXPECT_THAT(said, HasSubstr("its memory is the machine's, which /proc/meminfo does not report"));
+    EXPECT_THAT(message, HasSubstr("its memory is the machine's, which /proc/meminfo does not report"));
     std::ofstream(std::string(getenv("ELASTICGPU_SYSTEM_ROOT")) + "/proc/meminfo")
         << "MemTotal:       125544500 kB\nMemFree:        1 kB\n";
     const auto card = discovered().at(0);
     EXPECT_EQ(card.memory, 125544500 / 1024 * kMiB) << name;
     EXPECT_EQ(card.attributes.at("unifiedMemory"), "true");
-    EXPECT_EQ(said, "");
+    EXPECT_EQ(message, "");
     EXPECT_EQ(plugin->health().use.at(0).memory, -1) << "unknown";
   }
   fake->file["devices"][0]["name"] = "NVIDIA A30";
   fake->write();
   EXPECT_EQ(discovered().at(0).memory, 0) << "of another model that is a fault";
-  EXPECT_THAT(said, HasSubstr("its memory is unknown: not supported"));
+  EXPECT_THAT(message, HasSubstr("its memory is unknown: not supported"));
 }
 
 TEST_P(NvidiaTest, AGh200HasMemoryOfItsOwnThatTheMachineTakesToo) {
@@ -377,7 +377,7 @@ TEST_P(NvidiaTest, AnIllnessComesBeforeWhatOnlyWaitsForAReset) {
   EXPECT_THAT(ill.cards[0].message, ::testing::StartsWith("Xid95: "));
 }
 
-TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
+TEST_P(NvidiaTest, AnXidIsReportedOnceAgainAndAgain) {
   use("a100");
   fake->file["devices"][0]["xids"].push_back(79);
   fake->write();
@@ -434,7 +434,7 @@ TEST_P(NvidiaTest, ALinkThatGoesDownIsSeenAtBothEndsOrAtTheSwitch) {
   EXPECT_THAT(plugin->health().cards, IsEmpty());
 }
 
-TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
+TEST_P(NvidiaTest, WhatComputesOnACardIsReported) {
   use("a100");
   EXPECT_THAT(plugin->health().processes, IsEmpty());
   fake->file["devices"][1]["processes"] = YAML::Load("[[4711, 1048576], [12, 18446744073709551615]]");
@@ -450,7 +450,7 @@ TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
   EXPECT_THAT(plugin->health().processes, IsEmpty());
 }
 
-TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
+TEST_P(NvidiaTest, WhatIsUsedOfACardIsReported) {
   use("a100");
   fake->file["each"]["sm"] = 0;
   fake->file["devices"][1]["sm"] = 72;
@@ -465,7 +465,7 @@ TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
 }
 
 /// NVML lists them separately: the other list has only their server.
-TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
+TEST_P(NvidiaTest, ClientsOfAnMpsServerAreReported) {
   use("a100");
   fake->file["devices"][1]["processes"] = YAML::Load("[[99, 1048576, 80]]");
   fake->file["devices"][1]["mpsProcesses"] = YAML::Load("[[4711, 2097152], [99, 1048576], [12, 18446744073709551615]]");
@@ -483,7 +483,7 @@ TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
   EXPECT_THAT(plugin->health().processes, ElementsAre(CardProcess{uuid(1), 99, kMiB, 80}));
 }
 
-TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
+TEST_P(NvidiaTest, UseThatTheLibraryDoesNotReportIsUnknown) {
   use("a100");
   fake->file["each"]["sm"] = 101;  // invalid
   fake->file["devices"][0]["processes"] = YAML::Load("[[4711, 1048576, 40]]");
@@ -602,7 +602,7 @@ TEST_P(NvidiaTest, ACardThatIsLostWhileItIsReadIsLost) {
   fake->file["devices"][2]["errors"]["nvmlDeviceGetMemoryInfo"] = 15;
   fake->write();
   EXPECT_THAT(discovered(), SizeIs(3));
-  EXPECT_THAT(plugin->health().cards, ElementsAre(CardHealth{uuid(2), false, "Lost: " + said}));
+  EXPECT_THAT(plugin->health().cards, ElementsAre(CardHealth{uuid(2), false, "Lost: " + message}));
 }
 
 TEST_P(NvidiaTest, ACardThatNvmlDoesNotCountIsLost) {
@@ -610,13 +610,13 @@ TEST_P(NvidiaTest, ACardThatNvmlDoesNotCountIsLost) {
   fake->file["count"] = 3;
   fake->write();
   EXPECT_THAT(discovered(), SizeIs(3));
-  EXPECT_THAT(said, HasSubstr(uuid(3) + ": NVML does not count it"));
+  EXPECT_THAT(message, HasSubstr(uuid(3) + ": NVML does not count it"));
   EXPECT_THAT(plugin->health().cards, SizeIs(1));
 }
 
 TEST_P(NvidiaTest, WithoutALibraryThereIsNoDriverAndNoCard) {
   EXPECT_THAT(discovered(), IsEmpty());
-  EXPECT_THAT(said, AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("libnvidia-ml.so.1")));
+  EXPECT_THAT(message, AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("libnvidia-ml.so.1")));
   EXPECT_TRUE(plugin->health().reply.ok());
 }
 
@@ -668,14 +668,14 @@ TEST_P(NvidiaTest, WhatCannotBeIsLeftUnknownWithWords) {
     return cards.empty() ? Gpu{} : cards.front();
   };
   EXPECT_EQ(first("memory", "18446744073709551615").memory, 0);
-  EXPECT_THAT(said, HasSubstr("it can't have 18446744073709551615 bytes"));
+  EXPECT_THAT(message, HasSubstr("it can't have 18446744073709551615 bytes"));
   EXPECT_EQ(first("memory", "0").memory, 0);
   EXPECT_EQ(first("reserved", "9223372036854775808").memory, 0);
-  EXPECT_THAT(said, HasSubstr("of which 9223372036854775808 are reserved"));
+  EXPECT_THAT(message, HasSubstr("of which 9223372036854775808 are reserved"));
   EXPECT_EQ(first("cores", "4294967295").smCount, 0);
-  EXPECT_THAT(said, HasSubstr("its SMs are unknown"));
+  EXPECT_THAT(message, HasSubstr("its SMs are unknown"));
   EXPECT_EQ(first("minor", "2147483648").index, -1);
-  EXPECT_THAT(said, HasSubstr("its minor number is unknown: it can't be 2147483648"));
+  EXPECT_THAT(message, HasSubstr("its minor number is unknown: it can't be 2147483648"));
   EXPECT_EQ(first("numa", "99999").numaNode, -1);
   EXPECT_EQ(first("name", "NVIDIA \x01|\x7f card").model, "?-?-card");
   const auto clock = discoveredWith([](YAML::Node& file) {
@@ -683,17 +683,17 @@ TEST_P(NvidiaTest, WhatCannotBeIsLeftUnknownWithWords) {
     file["each"]["clock"] = 4294967295u;
   });
   EXPECT_EQ(clock.at(0).milliTflops, 0);
-  EXPECT_THAT(said, HasSubstr("its rating is unknown"));
+  EXPECT_THAT(message, HasSubstr("its rating is unknown"));
 }
 
 TEST_P(NvidiaTest, CardsThatCannotBeNamedAreLeftOut) {
   use("a100");
   for (const char* bad : {"", "-GPU", "GPU 1", "GPU/../1", "GPU-\xc3\xa9"}) {
     EXPECT_THAT(discoveredWith([&](YAML::Node& file) { file["devices"][3]["uuid"] = bad; }), SizeIs(3)) << bad;
-    EXPECT_THAT(said, HasSubstr("can't name a card")) << bad;
+    EXPECT_THAT(message, HasSubstr("can't name a card")) << bad;
   }
   EXPECT_THAT(discoveredWith([&](YAML::Node& file) { file["devices"][3]["uuid"] = uuid(0); }), SizeIs(3));
-  EXPECT_THAT(said, HasSubstr("is reported twice"));
+  EXPECT_THAT(message, HasSubstr("is reported twice"));
   EXPECT_THAT(discoveredWith([](YAML::Node& file) { file["unterminated"] = true; }), IsEmpty());
 }
 
@@ -701,7 +701,7 @@ TEST_P(NvidiaTest, ACountBeyondReasonIsCut) {
   use("a100");
   const auto cards = discoveredWith([](YAML::Node& file) { file["count"] = 2147483648; });
   EXPECT_THAT(cards, SizeIs(4));
-  EXPECT_THAT(said, HasSubstr("counts 2147483648 cards; the first 64 are taken"));
+  EXPECT_THAT(message, HasSubstr("counts 2147483648 cards; the first 64 are taken"));
 }
 
 /// In its own process and sandbox the plugin sees the same cards, and may open the files that the driver's library

@@ -35,21 +35,21 @@ class WatchTest : public ::testing::Test {
   Watch watch;
 };
 
-TEST_F(WatchTest, WhatAResetHasToMendIsToldUntilThen) {
+TEST_F(WatchTest, WhatAResetHasToMendIsReportedUntilThen) {
   judged();
   fake.file["devices"][0]["xids"].push_back(119);
   fake.file["devices"][1]["xids"].push_back(92);
   fake.file["devices"][2]["xids"].push_back(4711);
   fake.file["devices"][3]["xids"].push_back(119);
   fake.file["devices"][3]["xids"].push_back(92);
-  for (int look = 0; look < 100; ++look) EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "Xid4711", "Xid119"}));
+  for (int round = 0; round < 100; ++round) EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "Xid4711", "Xid119"}));
 }
 
 /// Earlier, a card with one of these XIDs was offered again after a minute.
 TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
   for (const unsigned xid : {46U, 109U, 136U, 144U, 149U, 154U, 155U, 156U, 158U, 173U, 4711U}) {
     Watch fresh;
-    const auto look = [&] {
+    const auto judge = [&] {
       fake.write();
       NodeCards node;
       EXPECT_EQ(readNode([] { return false; }, node).code, EGPU_OK);
@@ -57,14 +57,14 @@ TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
       fresh.follow(node.cards);
       return node.cards.at(0).illness;
     };
-    EXPECT_EQ(look(), "");
+    EXPECT_EQ(judge(), "");
     fake.file["devices"][0]["xids"].push_back(xid);
-    EXPECT_EQ(look().rfind("Xid" + std::to_string(xid) + ": ", 0), 0U) << xid;
-    EXPECT_NE(look(), "") << xid;
+    EXPECT_EQ(judge().rfind("Xid" + std::to_string(xid) + ": ", 0), 0U) << xid;
+    EXPECT_NE(judge(), "") << xid;
   }
 }
 
-TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
+TEST_F(WatchTest, TheStrongestActionIsReportedAndEachFurtherErrorShows) {
   judged();
   fake.file["devices"][0]["xids"].push_back(79);
   const auto first = judged().cards.at(0).illness;
@@ -82,7 +82,7 @@ TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
 TEST_F(WatchTest, FurtherErrorsShowHoweverManyThereWere) {
   judged();
   std::set<std::string> messages;
-  for (int look = 0; look < 20; ++look) {
+  for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 50; ++i) fake.file["devices"][0]["xids"].push_back(79);
     messages.insert(judged().cards.at(0).illness);
   }
@@ -120,7 +120,7 @@ TEST_F(WatchTest, WhatIsPendingWhenTheDriverIsLetGoIsSeen) {
   EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "", ""}));
 }
 
-TEST_F(WatchTest, TheDriversRecoveryActionSaysWhatXid154Means) {
+TEST_F(WatchTest, TheDriversRecoveryActionReportsWhatXid154Means) {
   for (std::size_t i = 0; i < 4; ++i) fake.file["devices"][i]["recoveryAction"] = 0;
   judged();
   fake.file["devices"][0]["xids"].push_back(154);
@@ -172,7 +172,7 @@ TEST_F(WatchTest, WhatWasSeenUnderAnotherVersionOfTheDriverIsForgotten) {
   EXPECT_EQ(illnesses(judged()), (Words{"", "Xid119", "", ""}));
 }
 
-TEST(Xids, TheCatalogSaysTheAction) {
+TEST(Xids, TheCatalogReportsTheAction) {
   const std::pair<Action, std::vector<unsigned>> rows[] = {
       {Action::ignore, {43, 45, 63, 92, 137, 157}},
       {Action::restartApp, {13, 31, 68, 94}},
@@ -188,12 +188,14 @@ TEST(Xids, TheCatalogSaysTheAction) {
 }
 
 TEST(Xids, TheMessageNamesTheAction) {
-  const auto says = [](unsigned xid, const char* words) { return illnessOf(xid).find(words) != std::string::npos; };
-  EXPECT_TRUE(says(46, "nvidia-smi --gpu-reset"));
-  EXPECT_TRUE(says(79, "reboot the machine"));
-  EXPECT_TRUE(says(54, "check the card's power and seat"));
-  EXPECT_TRUE(says(94, "restart the affected program"));
-  EXPECT_TRUE(says(4711, "once an operator sets annotation elasticgpu.io/repaired"));
+  const auto hasAdvice = [](unsigned xid, const char* words) {
+    return illnessOf(xid).find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(hasAdvice(46, "nvidia-smi --gpu-reset"));
+  EXPECT_TRUE(hasAdvice(79, "reboot the machine"));
+  EXPECT_TRUE(hasAdvice(54, "check the card's power and seat"));
+  EXPECT_TRUE(hasAdvice(94, "restart the affected program"));
+  EXPECT_TRUE(hasAdvice(4711, "once an operator sets annotation elasticgpu.io/repaired"));
 }
 
 /// Duplicate rows would hide each other.

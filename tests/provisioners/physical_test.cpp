@@ -19,13 +19,13 @@ TEST_F(PhysicalTest, DescribesItself) {
 TEST_F(PhysicalTest, KnowsNoParametersOfItsOwn) {
   EXPECT_EQ(outcomeOf(plugin->validate({{"cardPolicy", "spread"}, {"model", "A100|H100"}})), ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}})), ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("\"isolation\"; this provisioner knows none of its own"));
+  EXPECT_THAT(message, HasSubstr("\"isolation\"; this provisioner knows none of its own"));
 }
 
 TEST_F(PhysicalTest, GivesWholeCardsOnly) {
   EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 1000, 16 * kGiB), card(1, 500, 8 * kGiB)}))),
             ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("GPU-1"));
+  EXPECT_THAT(message, HasSubstr("GPU-1"));
   EXPECT_TRUE(plugin->list().keys.empty());
   const auto two = device("a", {card(4, 1000, 16 * kGiB), card(5, 1000, 16 * kGiB)});
   const auto reply = plugin->provision(two);
@@ -39,11 +39,11 @@ TEST_F(PhysicalTest, GivesWholeCardsOnly) {
 
 TEST_F(PhysicalTest, AnObserverGetsNothingOfItsCardsButSeesThem) {
   const auto eye = device("eye", {card(4, 0, 0), card(6, 0, 0)});
-  EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << message;
   const auto reply = plugin->mount(eye, "ns/pod", "main");
   ASSERT_TRUE(reply.reply.ok()) << reply.reply.message;
   EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidia6"));
-  EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << message;
 }
 
 TEST_F(PhysicalTest, TheContainerGetsItsCardsAndNoOther) {

@@ -43,11 +43,11 @@ class PluginTest : public ::testing::Test {
     plugin = registry.find(name + ".provisioner.elasticgpu.io", nullptr);
   }
   void SetUp() override { ASSERT_NE(plugin, nullptr); }
-  ReplyCode outcomeOf(const Reply& reply) { return said = reply.message, reply.outcome; }
+  ReplyCode outcomeOf(const Reply& reply) { return message = reply.message, reply.outcome; }
 
   InProcessRegistry registry;
   Provisioner* plugin = nullptr;
-  std::string said;  ///< the last message
+  std::string message;  ///< the last message
 };
 
 }  // namespace egpu::plugin::testing

@@ -36,7 +36,7 @@ TEST_F(ApiRejectionsTest, W1_AQuotaOnDevices) {
   driver->run();
   EXPECT_EQ(world.reason("a"), "Refused");
   EXPECT_EQ(world.message("a"), "the API server refuses it: exceeded quota");
-  EXPECT_EQ(told("a Warning Refused"), 1);
+  EXPECT_EQ(countEvents("a Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -44,7 +44,7 @@ TEST_F(ApiRejectionsTest, W1_AQuotaOnDevices) {
   EXPECT_EQ(world.reason("a"), "Bound");
 }
 
-TEST_F(ApiRejectionsTest, W1_APolicyThatSays422IsAskedAgainWithBackOff) {
+TEST_F(ApiRejectionsTest, W1_APolicyThatAnswers422IsAskedAgainWithBackOff) {
   line.code = 422;
   line.message = "denied by policy";
   refuse(kube::Method::post, "/elasticgpus");
@@ -64,7 +64,7 @@ TEST_F(ApiRejectionsTest, W1_AFirstConsumersClaim) {
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_EQ(world.reason("a"), "Refused");
-  EXPECT_EQ(told("p Warning Refused"), 1);
+  EXPECT_EQ(countEvents("p Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -90,7 +90,7 @@ TEST_F(ApiRejectionsTest, W1_AFirstConsumersClaimGoesToANodeWhereItIsNotRefused)
   }
 }
 
-TEST_F(ApiRejectionsTest, W1_AWebhookThatFailsOnIsToldAndOneThatFailsOnceIsNot) {
+TEST_F(ApiRejectionsTest, W1_AWebhookThatFailsOnIsReportedAndOneThatFailsOnceIsNot) {
   line.code = 500;
   line.message = "failed calling webhook";
   line.refuses = [this](const kube::HttpRequest& request) {
@@ -100,13 +100,13 @@ TEST_F(ApiRejectionsTest, W1_AWebhookThatFailsOnIsToldAndOneThatFailsOnceIsNot) 
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(told("a Warning Refused"), 0);
+  EXPECT_EQ(countEvents("a Warning Refused"), 0);
   refuse(kube::Method::post, "/elasticgpus");
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.reason("b"), "Refused");
   EXPECT_EQ(world.message("b"), "the API server fails, it is tried again: failed calling webhook");
-  EXPECT_EQ(told("b Warning Refused"), 1);
+  EXPECT_EQ(countEvents("b Warning Refused"), 1);
   line.refuses = nullptr;
   driver->run();
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
@@ -134,7 +134,7 @@ TEST_F(ApiRejectionsTest, W5_TheClaimItself) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
-TEST_F(ApiRejectionsTest, W7_TheCarrier) {
+TEST_F(ApiRejectionsTest, W7_TheResourceClaim) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   refuse(kube::Method::post, "/resourceclaims");
@@ -142,7 +142,7 @@ TEST_F(ApiRejectionsTest, W7_TheCarrier) {
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "Refused");
-  EXPECT_EQ(told("a Warning Refused"), 1);
+  EXPECT_EQ(countEvents("a Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -150,26 +150,26 @@ TEST_F(ApiRejectionsTest, W7_TheCarrier) {
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
 }
 
-TEST_F(ApiRejectionsTest, W9_ThePodIsTold) {
+TEST_F(ApiRejectionsTest, W9_ThePodReportsIt) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   refuse(kube::Method::patch, "/pods/p");
   world.addPod("p", {"a"});
   driver->run();
-  EXPECT_EQ(told("p Warning Refused the API server refuses it: exceeded quota"), 1);
+  EXPECT_EQ(countEvents("p Warning Refused the API server refuses it: exceeded quota"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(ApiRejectionsTest, ReleaseIsToldByEvent) {
+TEST_F(ApiRejectionsTest, ReleaseIsReportedByEvent) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   refuse(kube::Method::del, "/elasticgpus/egpu-");
   world.removeClaim("a");
   driver->run();
-  EXPECT_EQ(told("a Warning Refused"), 1);
+  EXPECT_EQ(countEvents("a Warning Refused"), 1);
   line.refuses = nullptr;
   driver->run();
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
@@ -226,7 +226,7 @@ TEST_F(ApiRejectionsTest, W1_AFirstConsumersDeviceIsTriedOnOtherNodes) {
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  EXPECT_EQ(world.resourceClaim("a")->allocation->nodeName, "n2");
   line.refuses = nullptr;
   world.removePod("p");
 }
@@ -242,7 +242,7 @@ TEST_F(ApiRejectionsTest, W1_ANodeWhoseNameIsLongerThanALabelIsUsed) {
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.claim("a").status.nodeName, node);
-  EXPECT_EQ(world.carrier("b")->allocation->nodeName, node);
+  EXPECT_EQ(world.resourceClaim("b")->allocation->nodeName, node);
   const std::string label(world.gpu(deviceOf("a")).metadata.label("elasticgpu.io/node"));
   EXPECT_EQ(label, world.gpu(card).metadata.label("elasticgpu.io/node"));
   EXPECT_EQ(label.size(), 63u);
@@ -271,8 +271,8 @@ TEST_F(ApiRejectionsTest, ConditionsAreNeverTooLongToBeWritten) {
   settle();
 
   // Messages of plugins are not bounded either.
-  const std::string said = "first" + std::string(40'000, 'x') + "€€€last";
-  world.plugin.answer({{plugin::ReplyCode::invalid, said}}, true);
+  const std::string message = "first" + std::string(40'000, 'x') + "€€€last";
+  world.plugin.answer({{plugin::ReplyCode::invalid, message}}, true);
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.reason("b"), "ProvisionFailed");
@@ -287,7 +287,7 @@ TEST_F(ApiRejectionsTest, TheStatusOfAClaimWhosePluginIsDown) {
   world.plugin.answer({{plugin::ReplyCode::crashed, "signal 11"}, {plugin::ReplyCode::crashed, "signal 11"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_GE(told("a Warning Refused"), 1);
+  EXPECT_GE(countEvents("a Warning Refused"), 1);
   line.refuses = nullptr;
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
@@ -307,7 +307,7 @@ TEST_F(ApiRejectionsTest, OneClaimsStatusDoesNotHoldUpTheWordAboutAPluginsOtherC
   EXPECT_GE(line.refused, 1);
 }
 
-TEST_F(ApiRejectionsTest, AClaimThatIsAlwaysAnotherOneLeavesOthersTheirTurn) {
+TEST_F(ApiRejectionsTest, AClaimThatIsAlwaysAnotherOneDoesNotDelayOthers) {
   line.code = 409;
   refuse(kube::Method::patch, "/elasticgpuclaims/a/status");
   world.addClaim("a", "nosuch", {{"gpu-core", "10"}});

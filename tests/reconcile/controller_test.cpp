@@ -230,8 +230,9 @@ TEST_F(FairControllerTest, FreedCardsGoToThoseOfTheHighestPriorityInWhateverName
 }
 
 TEST(QueueKeyTest, RoundTrip) {
-  for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n",
-                                 "class/c", "plugin/p.io", "calls/p.io", "usage/ns/a", "capacity/all", "plans/all"}) {
+  for (const std::string text :
+       {"claim/ns/a", "device/egpu-1", "card/gpu-1", "resourceclaim/ns/a", "pod/ns/p", "node/n", "class/c",
+        "plugin/p.io", "calls/p.io", "usage/ns/a", "capacity/all", "plans/all"}) {
     auto key = QueueKey::parse(text);
     ASSERT_TRUE(key) << text;
     EXPECT_EQ(key->str(), text);

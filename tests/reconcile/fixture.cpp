@@ -40,7 +40,7 @@ void ReconcileTest::startOver(kube::Transport& line) {
   driver->settle();
 }
 
-int64_t ReconcileTest::told(const std::string& start) const {
+int64_t ReconcileTest::countEvents(const std::string& start) const {
   const auto lines = driver->events.lines();
   return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.rfind(start, 0) == 0; });
 }

@@ -23,7 +23,7 @@ class ReconcileTest : public ::testing::Test {
   /// Starts a new controller process with another connection to the server.
   void startOver(kube::Transport& line);
   /// Number of events that begin with the text "<object> <type> <reason> …".
-  int64_t told(const std::string& start) const;
+  int64_t countEvents(const std::string& start) const;
   void settle() { driver->settle(); }
   /// Number of writes that the API server has accepted, as versions.
   uint64_t writes() const { return world.writes(); }

@@ -9,14 +9,14 @@ namespace {
 
 using support::World;
 
-enum class Act { stripCarrier, disownCarrier, deleteCarrier, stripClaim, deleteClaim };
-constexpr std::array kActs = {Act::stripCarrier, Act::disownCarrier, Act::deleteCarrier, Act::stripClaim,
-                              Act::deleteClaim};
+enum class Act { stripResourceClaim, disownResourceClaim, deleteResourceClaim, stripClaim, deleteClaim };
+constexpr std::array kActs = {Act::stripResourceClaim, Act::disownResourceClaim, Act::deleteResourceClaim,
+                              Act::stripClaim, Act::deleteClaim};
 
 std::string textOf(const std::vector<Act>& acts) {
-  static const std::map<Act, std::string> names = {{Act::stripCarrier, "strip carrier"},
-                                                   {Act::disownCarrier, "disown carrier"},
-                                                   {Act::deleteCarrier, "delete carrier"},
+  static const std::map<Act, std::string> names = {{Act::stripResourceClaim, "strip resource claim"},
+                                                   {Act::disownResourceClaim, "disown resource claim"},
+                                                   {Act::deleteResourceClaim, "delete resource claim"},
                                                    {Act::stripClaim, "strip claim"},
                                                    {Act::deleteClaim, "delete claim"}};
   std::string text;
@@ -28,14 +28,14 @@ std::string textOf(const std::vector<Act>& acts) {
 void act(World& world, Act what) {
   const core::ObjectKey key{"default", "a"};
   switch (what) {
-    case Act::stripCarrier:
+    case Act::stripResourceClaim:
       (void)world.client.patch<core::ResourceClaim>(key, kube::PatchType::merge, R"({"metadata":{"finalizers":null}})");
       break;
-    case Act::disownCarrier:
+    case Act::disownResourceClaim:
       (void)world.client.patch<core::ResourceClaim>(key, kube::PatchType::merge,
                                                     R"({"metadata":{"ownerReferences":null}})");
       break;
-    case Act::deleteCarrier:
+    case Act::deleteResourceClaim:
       (void)world.client.remove<core::ResourceClaim>(key);
       break;
     case Act::stripClaim:
@@ -92,7 +92,7 @@ class TenantTest : public ReconcileTest {
     driver->run();
     if (world.exists(device)) return "not freed after the pod";
     if (world.claim("rival").status.phase != "Bound") return "the rival waits on";
-    if (world.carrier("a")) return "its ResourceClaim is left";
+    if (world.resourceClaim("a")) return "its ResourceClaim is left";
     if (driver->stores.devices.size() != 1) return "devices are left";
     return {};
   }
@@ -108,7 +108,7 @@ class TenantTest : public ReconcileTest {
   }
   const core::Condition* held(const cache::Gpu& device) { return findCondition(device.status.conditions, kHeld); }
   /// Removes every object that leads to the device, while the pod runs.
-  void tearOut() { attack({Act::stripCarrier, Act::deleteClaim, Act::stripClaim}, Pace::eachSeen); }
+  void tearOut() { attack({Act::stripResourceClaim, Act::deleteClaim, Act::stripClaim}, Pace::eachSeen); }
 };
 
 TEST_F(TenantTest, EveryOrderOfStrippingAndDeletingHoldsTheCards) { everyOrder(Pace::eachSeen); }
@@ -137,12 +137,12 @@ TEST_F(TenantTest, WithoutARunningPodEveryOrderFreesTheCards) {
     EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0) << textOf(acts);
     world.removePod("p");
     driver->run();
-    EXPECT_FALSE(world.carrier("a")) << textOf(acts);
+    EXPECT_FALSE(world.resourceClaim("a")) << textOf(acts);
     if (HasFailure()) break;
   } while (std::next_permutation(acts.begin(), acts.end()));
 }
 
-TEST_F(TenantTest, AHeldDeviceSaysForWhomAndCounts) {
+TEST_F(TenantTest, AHeldDeviceReportsForWhomAndCounts) {
   const auto device = begin();
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 0);
   tearOut();
@@ -153,13 +153,13 @@ TEST_F(TenantTest, AHeldDeviceSaysForWhomAndCounts) {
   EXPECT_EQ(held(gpu)->message, "claim default/a is gone; retained, waits for pod p to end");
   EXPECT_EQ(gpu.status.phase, "Bound");
   EXPECT_EQ(gpu.status.reason, "InUse");
-  EXPECT_EQ(told(device + " Warning InUse claim default/a is gone"), 1);
+  EXPECT_EQ(countEvents(device + " Warning InUse claim default/a is gone"), 1);
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 1);
   const auto before = writes();
   start();
   driver->run();
   EXPECT_EQ(writes(), before);
-  EXPECT_EQ(told(device), 0) << "said already";
+  EXPECT_EQ(countEvents(device), 0) << "said already";
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 1) << "another controller counts it too";
   world.removePod("p");
   driver->run();
@@ -167,10 +167,10 @@ TEST_F(TenantTest, AHeldDeviceSaysForWhomAndCounts) {
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 0);
 }
 
-TEST_F(TenantTest, ACarrierTornOutUnderAClaimThatIsBeingDeletedIsSaidOnTheDevice) {
+TEST_F(TenantTest, AResourceClaimTornOutUnderAClaimThatIsBeingDeletedIsReportedOnTheDevice) {
   const auto device = begin();
-  attack({Act::deleteClaim, Act::stripCarrier}, Pace::eachSeen);
-  EXPECT_FALSE(world.carrier("a"));
+  attack({Act::deleteClaim, Act::stripResourceClaim}, Pace::eachSeen);
+  EXPECT_FALSE(world.resourceClaim("a"));
   const auto gpu = world.gpu(device);
   ASSERT_NE(held(gpu), nullptr);
   EXPECT_EQ(held(gpu)->reason, "ResourceClaimDeleted");
@@ -181,7 +181,7 @@ TEST_F(TenantTest, ACarrierTornOutUnderAClaimThatIsBeingDeletedIsSaidOnTheDevice
   EXPECT_FALSE(world.exists(device));
 }
 
-TEST_F(TenantTest, ARetainedDeviceIsReleasedOnlyAfterThePodAndSaysSoNoMore) {
+TEST_F(TenantTest, ARetainedDeviceIsReleasedOnlyAfterThePodAndReportsItNoMore) {
   const auto device = begin("keep");
   tearOut();
   EXPECT_EQ(world.gpu(device).status.phase, "Bound");
@@ -193,7 +193,7 @@ TEST_F(TenantTest, ARetainedDeviceIsReleasedOnlyAfterThePodAndSaysSoNoMore) {
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 0);
 }
 
-TEST_F(TenantTest, APodThatIsBeingDeletedRunsUntilItsNodeSaysSo) {
+TEST_F(TenantTest, APodThatIsBeingDeletedRunsUntilItsNodeReportsIt) {
   const auto device = begin();
   world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":["example.com/slow"]}})");
   (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");
@@ -297,7 +297,8 @@ TEST_F(TenantTest, APodThatTheCacheHasNotSeenPlacedHolds) {
   const auto device = deviceOf("a");
   driver->pods.faults.delay = driver->pods.events();
   world.schedule("p");
-  for (const auto one : {Act::stripCarrier, Act::deleteCarrier, Act::stripClaim, Act::deleteClaim}) act(world, one);
+  for (const auto one : {Act::stripResourceClaim, Act::deleteResourceClaim, Act::stripClaim, Act::deleteClaim})
+    act(world, one);
   settle();
   EXPECT_EQ(taken(device), "");
   driver->run();
@@ -315,7 +316,8 @@ TEST_F(TenantTest, APodThatEndsWhileTheCacheLagsHoldsNotForEver) {
   const auto device = deviceOf("a");
   driver->pods.faults.lose = driver->pods.events();  // the pod's placement event; then a relist
   world.schedule("p");
-  for (const auto one : {Act::stripCarrier, Act::deleteCarrier, Act::stripClaim, Act::deleteClaim}) act(world, one);
+  for (const auto one : {Act::stripResourceClaim, Act::deleteResourceClaim, Act::stripClaim, Act::deleteClaim})
+    act(world, one);
   while (driver->stepOnce()) {
   }
   (void)driver->poll();
@@ -335,8 +337,8 @@ TEST_F(TenantTest, AnotherClaimOfTheSameNameGetsOtherCards) {
   driver->run();
   const auto old = deviceOf("a");
   tearOut();
-  attack({Act::stripCarrier}, Pace::eachSeen);
-  ASSERT_FALSE(world.carrier("a"));
+  attack({Act::stripResourceClaim}, Pace::eachSeen);
+  ASSERT_FALSE(world.resourceClaim("a"));
   ASSERT_EQ(taken(old), "");
   world.addClaim("a", "share", {{"gpu", "1"}});
   world.addPod("q", {"a"});
@@ -358,28 +360,29 @@ TEST_F(TenantTest, AnotherClaimOfTheSameNameGetsOtherCards) {
   world.removePod("q");
 }
 
-TEST_F(TenantTest, AReservedCarrierWithoutAnyMarkHoldsAndIsGoneAfterwards) {
+TEST_F(TenantTest, AReservedResourceClaimWithoutAnyMarkHoldsAndIsGoneAfterwards) {
   const auto device = begin();
-  for (const auto one : {Act::stripCarrier, Act::disownCarrier, Act::stripClaim, Act::deleteClaim}) act(world, one);
+  for (const auto one : {Act::stripResourceClaim, Act::disownResourceClaim, Act::stripClaim, Act::deleteClaim})
+    act(world, one);
   (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");  // its reservation remains
   driver->run();
   EXPECT_EQ(taken(device), "");
-  ASSERT_TRUE(world.carrier("a"));
-  EXPECT_TRUE(world.carrier("a")->metadata.deleting()) << "no new reservations";
+  ASSERT_TRUE(world.resourceClaim("a"));
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.deleting()) << "no new reservations";
   EXPECT_EQ(held(world.gpu(device))->message,
             "claim default/a is gone; retained, waits for its ResourceClaim to be no longer reserved");
   world.unreserve("a", "p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
-  EXPECT_FALSE(world.carrier("a"));
+  EXPECT_FALSE(world.resourceClaim("a"));
 }
 
 TEST_F(TenantTest, MarksTakenOffUnderALiveClaimArePutBack) {
   const auto device = begin();
-  attack({Act::stripCarrier, Act::disownCarrier}, Pace::eachSeen);
-  ASSERT_TRUE(world.carrier("a"));
-  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*world.carrier("a"), world.claim("a").metadata.uid));
-  EXPECT_EQ(world.carrier("a")->reservedFor.size(), 1u);
+  attack({Act::stripResourceClaim, Act::disownResourceClaim}, Pace::eachSeen);
+  ASSERT_TRUE(world.resourceClaim("a"));
+  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*world.resourceClaim("a"), world.claim("a").metadata.uid));
+  EXPECT_EQ(world.resourceClaim("a")->reservedFor.size(), 1u);
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "");
   EXPECT_EQ(taken(device), "");
   world.removePod("p");
@@ -393,7 +396,7 @@ TEST_F(TenantTest, AnIntentThatAPodHasReservedStaysWhereMarksAreTakenOff) {
   world.schedule("p");
   settle();
   const auto device = deviceOf("a");
-  attack({Act::stripCarrier, Act::disownCarrier}, Pace::eachSeen);
+  attack({Act::stripResourceClaim, Act::disownResourceClaim}, Pace::eachSeen);
   EXPECT_EQ(taken(device), "");
   world.plugin.answer({});
   driver->run();
@@ -407,12 +410,12 @@ TEST_F(TenantTest, CascadeOrphanLeavesNothing) {
   World::mustOk(world.client.remove<cache::Claim>({"default", "a"}, R"({"propagationPolicy":"Orphan"})"));
   driver->run();
   EXPECT_EQ(taken(device), "");
-  ASSERT_TRUE(world.carrier("a"));
-  EXPECT_TRUE(world.carrier("a")->metadata.deleting());
+  ASSERT_TRUE(world.resourceClaim("a"));
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.deleting());
   world.removePod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
-  EXPECT_FALSE(world.carrier("a"));
+  EXPECT_FALSE(world.resourceClaim("a"));
   world.addClaim("a", "share", {{"gpu", "2"}});
   world.addPod("q", {"a"});
   driver->run();
@@ -421,15 +424,15 @@ TEST_F(TenantTest, CascadeOrphanLeavesNothing) {
   world.removePod("q");
 }
 
-TEST_F(TenantTest, ACarrierLeftByAnEarlierControllerIsTakenAway) {
+TEST_F(TenantTest, AResourceClaimLeftByAnEarlierControllerIsRemoved) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
-  auto left = *world.carrier("a");
+  auto left = *world.resourceClaim("a");
   world.removePod("p");
   world.removeClaim("a");
   driver->run();
-  ASSERT_FALSE(world.carrier("a"));
+  ASSERT_FALSE(world.resourceClaim("a"));
   // Without owner, with the project's finalizer, allocated to a device that no longer exists.
   const auto allocation = *left.allocation;
   left.metadata = {};
@@ -444,7 +447,7 @@ TEST_F(TenantTest, ACarrierLeftByAnEarlierControllerIsTakenAway) {
   world.addPod("q", {"a"});
   driver->run();
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "");
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   EXPECT_TRUE(world.pod("q").schedulingGates.empty());
   world.removePod("q");
 }
@@ -456,7 +459,7 @@ TEST_F(TenantTest, AForeignReservedResourceClaimHoldsNoIntent) {
   const auto device = deviceOf("a");
   ASSERT_TRUE(world.exists(device));
   // The project's ResourceClaim is deleted, and another client takes its name before it is recreated.
-  for (const auto one : {Act::stripCarrier, Act::deleteCarrier}) act(world, one);
+  for (const auto one : {Act::stripResourceClaim, Act::deleteResourceClaim}) act(world, one);
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -472,7 +475,7 @@ TEST_F(TenantTest, AForeignReservedResourceClaimHoldsNoIntent) {
   world.removePod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device)) << "its consumer left; whom the foreign one is reserved for is nothing to it";
-  EXPECT_EQ(world.carrier("a")->deviceClassName, "other");
+  EXPECT_EQ(world.resourceClaim("a")->deviceClassName, "other");
 }
 
 TEST_F(TenantTest, AReleasedDeviceThatLostItsEntryGetsItBack) {
@@ -505,9 +508,9 @@ TEST_F(TenantTest, APodThatIsReservedAndNotPlacedYetHoldsToo) {
   const auto device = begin();
   world.addPod("q", {"a"});
   settle();
-  auto carrier = *world.carrier("a");
-  carrier.reservedFor.push_back({"pods", "q", world.pod("q").metadata.uid});
-  world.reserve(carrier);
+  auto resourceClaim = *world.resourceClaim("a");
+  resourceClaim.reservedFor.push_back({"pods", "q", world.pod("q").metadata.uid});
+  world.reserve(resourceClaim);
   act(world, Act::stripClaim);
   act(world, Act::deleteClaim);
   settle();
@@ -518,7 +521,7 @@ TEST_F(TenantTest, APodThatIsReservedAndNotPlacedYetHoldsToo) {
   bind.body = R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"q"},"target":{"kind":"Node","name":"n1"}})";
   world.must(world.client.call(bind));
   driver->run();
-  act(world, Act::stripCarrier);
+  act(world, Act::stripResourceClaim);
   driver->run();
   world.removePod("p");
   driver->run();

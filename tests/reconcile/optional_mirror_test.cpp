@@ -95,7 +95,7 @@ TEST_F(OptionalMirrorTest, EachVersionIsFollowed) {
   }
 }
 
-TEST_F(OptionalMirrorTest, PodGroupsAreFoundInEachVersionAndItIsSaidWhetherThereAreAny) {
+TEST_F(OptionalMirrorTest, PodGroupsAreFoundInEachVersionAndItIsReportedWhetherThereAreAny) {
   core::PodGroup group;
   group.metadata.name = "train";
   group.metadata.namespace_ = "default";
@@ -119,7 +119,7 @@ TEST_F(OptionalMirrorTest, PodGroupsAreFoundInEachVersionAndItIsSaidWhetherThere
   }
 }
 
-TEST_F(OptionalMirrorTest, WithoutTheKindNobodyWaitsAndItIsLookedForSeldom) {
+TEST_F(OptionalMirrorTest, WithoutTheKindNobodyWaitsAndItIsQueriedSeldom) {
   mirror.start();
   ASSERT_TRUE(mirror.waitForSync({}));
   EXPECT_EQ(store.size(), 0U);
@@ -148,7 +148,7 @@ TEST_F(OptionalMirrorTest, AKindThatIsSwitchedOffTakesItsRulesAlong) {
   EXPECT_TRUE(sees(true)) << "the same object again";
 }
 
-TEST_F(OptionalMirrorTest, AServerThatCantSayIsAskedAgainBeforeAnybodyDecides) {
+TEST_F(OptionalMirrorTest, AServerWithoutAnAnswerIsAskedAgainBeforeAnybodyDecides) {
   line.code = 500;
   mirror.start();
   std::stop_source soon;

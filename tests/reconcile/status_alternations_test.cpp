@@ -98,8 +98,8 @@ TEST_F(StatusAlternationsTest, NumbersThatReturnWaitLater) {
     return writes;
   };
   ASSERT_EQ(wait("at first").count(), 0);  // the first patch of a status has more fields
-  const int most = 2 * StatusAlternations::kMaxNumberReturns + 1;
-  EXPECT_EQ(writesOf("6 of 8 members are here", "7 of 8 members are here"), most);
+  const int max = 2 * StatusAlternations::kMaxNumberReturns + 1;
+  EXPECT_EQ(writesOf("6 of 8 members are here", "7 of 8 members are here"), max);
   world.clock.advance(std::chrono::hours(1));
   EXPECT_EQ(writesOf("on node-1", "on node-2"), 2 * StatusAlternations::kMaxReturns + 1) << "a name is no number";
 }

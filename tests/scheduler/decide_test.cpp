@@ -46,7 +46,7 @@ TEST(Decide, NothingInAnEmptyCluster) {
   EXPECT_FALSE(decide(grid(2, 0), share(100, kGi)).fits);
 }
 
-TEST(Decide, SaysWhatIsGrantedAndCharged) {
+TEST(Decide, ReportsWhatIsGrantedAndCharged) {
   Cluster cluster = grid(1, 1);
   const Decision decision = decide(cluster, share(100, 4 * kGi));
   ASSERT_TRUE(decision.fits);
@@ -463,7 +463,7 @@ TEST(Cluster, ManyShapesAreStillExact) {
   EXPECT_EQ(cluster.nodeCount(), 0u);
 }
 
-TEST(Cluster, NamesInAnyOrderKeepTheirOrder) {
+TEST(Cluster, NamesInAnyOrderRetainTheirOrder) {
   // Inserting between the last two names repeatedly uses up the numbers between them.
   Cluster cluster;
   std::string low = "a";

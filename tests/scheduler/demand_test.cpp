@@ -16,7 +16,7 @@ void observe(Demand& demand, const Request& request, int times) {
   for (int i = 0; i < times; ++i) demand.observe(request);
 }
 
-TEST(Demand, SaysNothingBeforeTwentyRequests) {
+TEST(Demand, ReportsNothingBeforeTwentyRequests) {
   Demand demand;
   observe(demand, core(100), 19);
   EXPECT_FALSE(demand.known());
@@ -84,7 +84,7 @@ TEST(Demand, AClassIsWhatIsAskedForAndNotHowItIsPlaced) {
   EXPECT_TRUE(sameDemand(whole, same));
 }
 
-TEST(Demand, KeepsTheHeaviestClasses) {
+TEST(Demand, RetainsTheHeaviestClasses) {
   Demand demand;
   for (int64_t i = 0; i < 2000; ++i) {
     demand.observe(core(1 + i));

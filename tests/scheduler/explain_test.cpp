@@ -44,7 +44,7 @@ Cluster busy() {
   return cluster;
 }
 
-TEST(Explain, SaysPerStageHowManyFellOutAndWhatWouldFit) {
+TEST(Explain, ReportsPerStageHowManyFellOutAndWhatWouldFit) {
   Request r = share(500, 4 * kGi);
   r.models = {"V100"};
   const Explanation e = explain(busy(), r);
@@ -124,7 +124,7 @@ TEST(Explain, OddBytesAreRoundedSoThatTheTextIsTrue) {
   const Explanation e = explain(cluster, share(100, kGi + 1));
   EXPECT_EQ(stage(e, "memory").reasons, (Reasons{{"short of free memory (need 1025Mi, best has 1023Mi)", 1}}));
   ASSERT_EQ(e.remedies.size(), 2u);
-  EXPECT_EQ(e.remedies[1].rooms[0].amount.memory, 2);
+  EXPECT_EQ(e.remedies[1].shortages[0].amount.memory, 2);
   EXPECT_EQ(e.remedies[1].text, "free 1Mi of card c0 (node n0)");
 }
 
@@ -222,7 +222,7 @@ TEST(Explain, NamesWhoFellOutUpToABound) {
             (std::vector<Dropped>{{"n2", "", "with too few fitting cards (need 9, has 8)"}}));
 }
 
-TEST(Explain, CapacityIsToldFromUse) {
+TEST(Explain, CapacityIsReportedFromUse) {
   Cluster cluster = busy();
   const Explanation e = explain(cluster, share(100, 40 * kGi));
   EXPECT_EQ(stage(e, "capacity").reasons, (Reasons{{"too small in memory (need 40Gi, best is 32Gi)", 24}}));
@@ -243,7 +243,7 @@ TEST(Explain, WholeCardsAndTooFewOfThem) {
   ASSERT_FALSE(e.remedies.empty());
   EXPECT_EQ(e.remedies.back().kind, Remedy::Kind::release);
   EXPECT_EQ(e.remedies.back().node, "n1") << "its fourth card is the least used";
-  EXPECT_EQ(e.remedies.back().rooms.at(0), (Remedy::CardCapacity{"n1-3", {600, kGi}, 1}));
+  EXPECT_EQ(e.remedies.back().shortages.at(0), (Remedy::CardCapacity{"n1-3", {600, kGi}, 1}));
 
   r.models = {"T4"};
   r.cards = 9;

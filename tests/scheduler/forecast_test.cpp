@@ -72,7 +72,7 @@ TEST(Forecast, CountsSharesByWhatRunsOutFirst) {
   EXPECT_EQ(forecast(small(), request).count, 2);
 }
 
-TEST(Forecast, SaysWhenItStoppedCounting) {
+TEST(Forecast, ReportsWhenItStoppedCounting) {
   Request request;
   request.cards = 2;
   request.perCard = {10, kGi / 4};

@@ -168,7 +168,7 @@ TEST(Gang, WhatPodsTakeOfANodeCountsForThoseAfterThem) {
   EXPECT_EQ(decideGang(cluster, same(5, request)).lacking, (GangShort{4, 4, "", std::nullopt}));
 }
 
-TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasRoomForAllOfThem) {
+TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasCapacityForAllOfThem) {
   auto cluster = nodesOfTwo(3);
   cluster.take("n0-0", "x", {1000, kGi});  // binpack's favourite, with capacity for one
   std::vector<GangMember> gang{{whole(1)}, {whole(1)}, {whole(1)}};
@@ -180,7 +180,7 @@ TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasRoomForAllOfThem) {
   EXPECT_EQ(usedOf(cluster), before);
 }
 
-TEST(Gang, WhoWasPlacedBeforeIsToldToWhoKnowsTheRoomForPods) {
+TEST(Gang, PlacedMembersAreGivenToThePredicateOfPodCapacity) {
   auto cluster = nodesOfTwo(3);
   auto gang = same(3, share(100));
   for (auto& member : gang)  // two pods per node
@@ -218,7 +218,7 @@ struct Large {
   Large& operator=(const Large&) = delete;
 };
 
-TEST(Gang, MembersOfOneKindAreLookedAtOnce) {
+TEST(Gang, MembersOfOneKindAreEvaluatedOnce) {
   Large of(40, 20);
   for (std::size_t i = 0; i < of.members.size(); ++i) {
     of.members[i].kind = i % 2;
@@ -232,12 +232,12 @@ TEST(Gang, MembersOfOneKindAreLookedAtOnce) {
   EXPECT_GT(of.asked, 5 * kinds);
 }
 
-TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
+TEST(Gang, OthersDecideBetweenTwoMembersWhereASearchTakesLong) {
   Large of(600, 30);
   const auto before = usedOf(of.cluster);
   const auto want = decideGang(of.cluster, of.members, &of.all);
   for (const std::vector<TopologyGroup>* within : {&of.all, static_cast<std::vector<TopologyGroup>*>(nullptr)}) {
-    int pauses = 0, most = 0;
+    int pauses = 0, max = 0;
     of.asked = 0;
     if (within == nullptr)  // few nodes suit; otherwise the index finds one at once
       for (auto& member : of.members)
@@ -247,11 +247,11 @@ TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
         };
     const auto got = decideGang(of.cluster, of.members, within, {}, [&] {
       ++pauses;
-      most = std::max(most, std::exchange(of.asked, 0));
+      max = std::max(max, std::exchange(of.asked, 0));
       EXPECT_EQ(usedOf(of.cluster), before) << "what was tried is given back";
     });
     EXPECT_GE(pauses, 2);
-    EXPECT_LT(most, 10 * 600) << "of 18,000";
+    EXPECT_LT(max, 10 * 600) << "of 18,000";
     EXPECT_EQ(got.decisions.size(), of.members.size());
     if (within != nullptr) {
       EXPECT_EQ(got.decisions, want.decisions) << "nothing happened meanwhile";
@@ -272,19 +272,19 @@ void expectFree(const Cluster& cluster, const GangDecision& gang) {
 }
 
 TEST(Gang, WhatOthersTakeMeanwhileIsNotDecided) {
-  for (const int most : {1, 2, 1000}) {
+  for (const int max : {1, 2, 1000}) {
     Large of(600, 30);
     auto nodes = of.all.front().nodes;
     std::sort(nodes.begin(), nodes.end());  // in the order of choice
     std::size_t taken = 0;
     int pauses = 0;
     const auto got = decideGang(of.cluster, of.members, &of.all, {}, [&] {
-      if (++pauses > most) return;
+      if (++pauses > max) return;
       of.cluster.take(nodes[taken++] + "-0", "other", {1000, kGi});  // the first member's node
     });
-    ASSERT_EQ(got.decisions.size(), of.members.size()) << most;
+    ASSERT_EQ(got.decisions.size(), of.members.size()) << max;
     expectFree(of.cluster, got);
-    EXPECT_EQ(taken, static_cast<std::size_t>(std::min(most, 3))) << "it comes to an end whatever others do";
+    EXPECT_EQ(taken, static_cast<std::size_t>(std::min(max, 3))) << "it comes to an end whatever others do";
   }
   Large of(600, 30);
   for (auto& member : of.members) member.suits = [](std::string_view node) { return node != "n0"; };
@@ -355,13 +355,13 @@ class Plain {
       return best;
     }
     const auto liked = world_.decide(members_.front().request, members_.front().suits).node;
-    std::vector<const TopologyGroup*> turn;
+    std::vector<const TopologyGroup*> ordered;
     for (const bool first : {true, false})
       for (const auto& group : *within) {
         const bool has = std::count(group.nodes.begin(), group.nodes.end(), liked) > 0;
-        if (has == first) turn.push_back(&group);
+        if (has == first) ordered.push_back(&group);
       }
-    for (const auto* group : turn)
+    for (const auto* group : ordered)
       if (bothOrders(group, best)) return best;
     if (!best.lacking) best.lacking.emplace();
     return best;
@@ -486,13 +486,13 @@ std::vector<GangMember> randomGang(Random& random) {
   const auto first = randomRequest(random);
   for (int64_t m = pick(random, 2, 7); m-- > 0;) {
     auto& member = members.emplace_back(GangMember{alike ? first : randomRequest(random)});
-    const auto odd = pick(random, 0, 5), most = pick(random, 0, 11);
+    const auto odd = pick(random, 0, 5), max = pick(random, 0, 11);
     if (odd < 2) member.suits = [odd](std::string_view node) { return node.back() % 2 == odd; };
-    if (most == 1 || most == 2)
-      member.hasCapacity = [most](std::string_view, std::span<const std::size_t> placed) {
-        return static_cast<int64_t>(placed.size()) < most;
+    if (max == 1 || max == 2)
+      member.hasCapacity = [max](std::string_view, std::span<const std::size_t> placed) {
+        return static_cast<int64_t>(placed.size()) < max;
       };
-    if (kinds) member.kind = static_cast<std::size_t>(std::min<int64_t>(odd, 2) * 3 + (most > 2 ? 0 : most));
+    if (kinds) member.kind = static_cast<std::size_t>(std::min<int64_t>(odd, 2) * 3 + (max > 2 ? 0 : max));
     if (const auto last = members.size() - 1; last > 0 && pick(random, 0, 3) == 0)
       member.with = members[last - 1].with.value_or(last - 1);
   }
@@ -541,25 +541,26 @@ TEST(Gang, RandomOnesAreDecidedAsThePlainLoopsDo) {
 }
 
 /// Equal shares of one card: as many members fit as the cards can hold, by division, and never one more.
-TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
+TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveCapacityForIt) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const auto world = randomWorld(random);
     const auto request = share(pick(random, 1, 5) * 100, pick(random, 1, 5) * kGi);
-    std::size_t room = 0;
+    std::size_t capacity = 0;
     for (const auto& [name, card] : world.cards) {
       if (!card.info.healthy || !world.nodes.at(card.info.card.nodeName).info.schedulable) continue;
       const auto used = card.used();
-      const auto most = std::min((card.info.card.core - used.core) / request.perCard.core,
-                                 (card.info.card.memory - used.memory) / request.perCard.memory);
-      room += static_cast<std::size_t>(std::max<int64_t>(0, most));
+      const auto max = std::min((card.info.card.core - used.core) / request.perCard.core,
+                                (card.info.card.memory - used.memory) / request.perCard.memory);
+      capacity += static_cast<std::size_t>(std::max<int64_t>(0, max));
     }
     auto cluster = world.build();
-    if (room > 0) {
-      EXPECT_EQ(decideGang(cluster, same(room, request)).decisions.size(), room);
+    if (capacity > 0) {
+      EXPECT_EQ(decideGang(cluster, same(capacity, request)).decisions.size(), capacity);
     }
-    EXPECT_EQ(decideGang(cluster, same(room + 1, request)).lacking, (GangShort{room, room, "", std::nullopt}));
+    EXPECT_EQ(decideGang(cluster, same(capacity + 1, request)).lacking,
+              (GangShort{capacity, capacity, "", std::nullopt}));
   }
 }
 

@@ -202,7 +202,7 @@ TEST_P(PolicyLimits, Hold) {
 }
 
 /// With one card each, no capacity is wasted under any policy: as many claims fit as plain division allows.
-TEST_P(PolicyLimits, LeaveNoRoomUnused) {
+TEST_P(PolicyLimits, LeaveNoCapacityUnused) {
   Request r = request(Split::none, 1);
   Cluster shares = site();
   if (!findCardPolicy(r.cardPolicy)->takesAny) {  // the policy gives only sets of cards that these machines don't have
@@ -215,11 +215,11 @@ TEST_P(PolicyLimits, LeaveNoRoomUnused) {
   // 15 % are charged: six would fit by core; 5Gi goes six times into 32Gi, three times into 16Gi, sixteen into 80Gi.
   EXPECT_EQ(fill(twice, r), 3 * 6 + 3 * 3 + (6 + 2 * 3));
   r.maxClaimsPerCard = 4;
-  Cluster atMostFour = site();
-  EXPECT_EQ(fill(atMostFour, r), 3 * 4 + 3 * 3 + (4 + 2 * 3));
+  Cluster limitedToFour = site();
+  EXPECT_EQ(fill(limitedToFour, r), 3 * 4 + 3 * 3 + (4 + 2 * 3));
   r.maxClaimsPerNode = 7;
-  Cluster atMostSeven = site();
-  EXPECT_EQ(fill(atMostSeven, r), 3 * 7);
+  Cluster limitedToSeven = site();
+  EXPECT_EQ(fill(limitedToSeven, r), 3 * 7);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPair, PolicyLimits,

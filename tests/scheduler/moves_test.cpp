@@ -79,11 +79,11 @@ bool fitsAfter(const Cluster& cluster, const Request& request, const Movers& mov
   return fits;
 }
 
-int64_t mostEmpty(const Cluster& cluster, const Movers& movers, std::size_t moves) {
-  int64_t most = emptyCards(cluster);
-  if (moves == 0) return most;
-  eachMove(cluster, movers, [&](const Cluster& after) { most = std::max(most, mostEmpty(after, movers, moves - 1)); });
-  return most;
+int64_t maxEmpty(const Cluster& cluster, const Movers& movers, std::size_t moves) {
+  int64_t max = emptyCards(cluster);
+  if (moves == 0) return max;
+  eachMove(cluster, movers, [&](const Cluster& after) { max = std::max(max, maxEmpty(after, movers, moves - 1)); });
+  return max;
 }
 
 /// Carries out the moves in order: each must find its capacity at its turn.
@@ -156,7 +156,7 @@ TEST(Moves, LetInWithNearlyTheFewest) {
   EXPECT_LE(missed * 5, plans) << "few need others to make room first";
 }
 
-TEST(Moves, FreeNearlyTheMostCards) {
+TEST(Moves, FreeNearlyTheMaximumOfCards) {
   int64_t best = 0, freed = 0, less = 0, some = 0;
   CrowdShape shape = small();
   shape.claims = 7;
@@ -172,11 +172,11 @@ TEST(Moves, FreeNearlyTheMostCards) {
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     ASSERT_EQ(emptyCards(after) - emptyCards(cluster), plan.freedCards);
     ASSERT_EQ(plan.possible, plan.freedCards > 0);
-    const int64_t most = mostEmpty(cluster, movers, 2) - emptyCards(cluster);
-    ASSERT_LE(plan.freedCards, most);
-    best += most;
+    const int64_t max = maxEmpty(cluster, movers, 2) - emptyCards(cluster);
+    ASSERT_LE(plan.freedCards, max);
+    best += max;
     freed += plan.freedCards;
-    less += plan.freedCards < most ? 1 : 0;
+    less += plan.freedCards < max ? 1 : 0;
     some += plan.possible ? 1 : 0;
   }
   std::printf("free: %ld cards of at most %ld by two moves; %ld of 60 clusters with less than the most\n", long(freed),
@@ -185,7 +185,7 @@ TEST(Moves, FreeNearlyTheMostCards) {
   EXPECT_GE(freed * 2, best) << "half of the most at least";
 }
 
-TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsRoom) {
+TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsCapacity) {
   int64_t several = 0, cards = 0;
   CrowdShape shape = small();
   shape.nodes = 4;
@@ -206,7 +206,7 @@ TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsRoom) {
   EXPECT_GT(cards, 10) << "of claims that have several cards";
 }
 
-TEST(Moves, EachFindsItsRoomWhereClassesLimitHowManyThereAre) {
+TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
   int64_t limited = 0;
   CrowdShape shape = small();
   shape.nodes = 2;
@@ -247,7 +247,7 @@ struct Small {
   }
 };
 
-TEST(Moves, OnlyWhoMayMoveAndHasRoomElsewhere) {
+TEST(Moves, OnlyWhoMayMoveAndHasCapacityElsewhere) {
   Small s;
   s.node("a", 2);
   s.node("b", 1);
@@ -279,7 +279,7 @@ TEST(Moves, WhatItsPodTakesOfTheNodeGoesAlong) {
   EXPECT_TRUE(movesToLetIn(s.cluster, whole(1), {}, s.movers).possible);
 }
 
-TEST(Moves, ToFreeACardTheSmallerGoesFirstWhereTheLargerNeedsItsRoom) {
+TEST(Moves, ToFreeACardTheSmallerGoesFirstWhereTheLargerNeedsItsCapacity) {
   Small s;
   s.node("a", 4);
   const auto pair = [&](const std::string& device, int64_t core, const std::string& other) {
@@ -340,7 +340,7 @@ TEST(Moves, AWholeCardIsNeverMovedToFreeOne) {
   EXPECT_FALSE(movesToFreeCards(s.cluster, s.movers, 10).possible);
 }
 
-TEST(Moves, AtMostSoMany) {
+TEST(Moves, NoMoreThanTheMaximum) {
   Small s;
   s.node("a", 4);
   for (int c = 0; c < 4; ++c) s.claim("a" + std::to_string(c), "x" + std::to_string(c), 250);
@@ -375,7 +375,7 @@ TEST(Moves, TheFirstMoveHoldsIfWhatIsLeftIsLessHoweverItComesOut) {
   EXPECT_FALSE(firstMoveHolds(back.cluster, {}, back.movers, toFree(back))) << "nothing moves";
 }
 
-TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeHisRoom) {
+TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeItsCapacity) {
   Small s;
   s.node("a", 2);
   s.claim("a0", "x", 200);
@@ -514,7 +514,7 @@ TEST(GangMoves, LetAllMembersInAsTryingAllMovesDoes) {
   EXPECT_LE(missed * 20, plans) << "few need a claim to move twice, or to where its policy does not send it";
 }
 
-TEST(GangMoves, EachMemberHasRoomMadeBesideTheMembersBeforeIt) {
+TEST(GangMoves, EachMemberHasCapacityFreedBesideTheMembersBeforeIt) {
   Small s;
   for (const std::string node : {"a", "b", "c", "d"}) s.node(node, 2);
   for (const std::string node : {"a", "b", "c"}) s.claim(node + "0", node + "/share", 300);
@@ -576,7 +576,7 @@ TEST(GangMoves, MembersThatOnePodUsesAreOnOneNode) {
   EXPECT_EQ(plan.gang->decisions[0].node, plan.gang->decisions[1].node);
 }
 
-TEST(GangMoves, PodsBesideEachOtherHaveRoom) {
+TEST(GangMoves, PodsBesideEachOtherHaveCapacity) {
   Small s;
   s.node("a", 2);
   s.node("b", 1);
@@ -634,7 +634,7 @@ Small consolidation(int nodes) {
 
 /// Carries plans out as a cluster does: no capacity is held, and the moved claim's policy decides its new card, before
 /// or after its old cards are released.
-void carriedOutOneByOne(Small s, std::size_t size, bool before) {
+void executeOneByOne(Small s, std::size_t size, bool before) {
   const auto members = alike(size, whole(6));
   const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };
   std::size_t steps = 0;
@@ -654,7 +654,7 @@ void carriedOutOneByOne(Small s, std::size_t size, bool before) {
   EXPECT_EQ(steps, size);
 }
 
-TEST(GangMoves, APlanIsCarriedOutWhileNothingIsHeld) {
+TEST(GangMoves, APlanIsExecutedWhileNothingIsHeld) {
   const Small s = consolidation(16);
   const auto members = alike(4, whole(6));
   const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };
@@ -672,7 +672,7 @@ TEST(GangMoves, APlanIsCarriedOutWhileNothingIsHeld) {
   MovePlan one = planned;
   EXPECT_FALSE(beginWithMoveThatHolds(s.cluster, one, s.movers, planner, 1));
   EXPECT_EQ(one, planned);
-  for (const bool before : {true, false}) carriedOutOneByOne(s, 4, before);
+  for (const bool before : {true, false}) executeOneByOne(s, 4, before);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ int64_t ownMemory(const v1alpha::Card& card, int64_t core) {
 }
 
 /// Returns the most that a part takes, granted.
-Amount atMost(const Request& r, const v1alpha::Card& card, int64_t part) {
+Amount maxAmount(const Request& r, const v1alpha::Card& card, int64_t part) {
   const Steps s = stepsOf(r);
   const int64_t core = coreOf(r, card, part);
   if (r.milliTflopsPerCard == 0 && r.perCard.core == 0) return {0, part * s.size};
@@ -64,7 +64,7 @@ Amount chargedOf(const Request& r, const Amount& granted) {
 
 bool holds(const Request& r, const v1alpha::Card& card, const Amount& used, int64_t part) {
   if (r.milliTflopsPerCard > 0 && card.milliTflops == 0) return false;
-  const Amount granted = atMost(r, card, part);
+  const Amount granted = maxAmount(r, card, part);
   if (granted.core > card.core || granted.memory > card.memory) return false;
   const Amount charged = chargedOf(r, granted);
   return used.core + charged.core <= card.core && used.memory + charged.memory <= card.memory;
@@ -74,16 +74,17 @@ using Indexes = std::vector<std::size_t>;
 
 /// Divides a total over a set. Evenly: equal parts as far as they fit, with the remaining steps going to the cards with
 /// the most capacity. Otherwise: fills one card after the other. Empty if it does not fit.
-std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set, const std::vector<int64_t>& rooms) {
+std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set,
+                             const std::vector<int64_t>& capacities) {
   const auto cards = static_cast<int64_t>(set.size());
   int64_t all = 0;
-  for (const std::size_t i : set) all += rooms[i];
+  for (const std::size_t i : set) all += capacities[i];
   if (all < total || cards > total) return {};
   std::vector<int64_t> parts(set.size(), 1);  // one step for each card
   if (r.split == Split::fill) {
     int64_t left = total - cards;
     for (std::size_t i = 0; i < set.size(); ++i) {
-      const int64_t more = std::min(left, rooms[set[i]] - 1);
+      const int64_t more = std::min(left, capacities[set[i]] - 1);
       parts[i] += more;
       left -= more;
     }
@@ -94,13 +95,13 @@ std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set
   while (tooHigh - level > 1) {
     const int64_t middle = (level + tooHigh) / 2;
     __int128 sum = 0;
-    for (const std::size_t i : set) sum += std::min(rooms[i], middle);
+    for (const std::size_t i : set) sum += std::min(capacities[i], middle);
     (sum <= total ? level : tooHigh) = middle;
   }
   int64_t left = total;
-  for (std::size_t i = 0; i < set.size(); ++i) left -= parts[i] = std::min(rooms[set[i]], level);
+  for (std::size_t i = 0; i < set.size(); ++i) left -= parts[i] = std::min(capacities[set[i]], level);
   for (std::size_t i = 0; i < set.size() && left > 0; ++i)
-    if (rooms[set[i]] > level) ++parts[i], --left;
+    if (capacities[set[i]] > level) ++parts[i], --left;
   return parts;
 }
 
@@ -240,20 +241,22 @@ class Choosing {
 
   /// Sorts by descending capacity, then by index.
   Indexes byCapacity(Indexes set) const {
-    std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return rooms_[a] > rooms_[b]; });
+    std::stable_sort(set.begin(), set.end(),
+                     [&](std::size_t a, std::size_t b) { return capacities_[a] > capacities_[b]; });
     return set;
   }
 
   using Quality = std::pair<int64_t, std::size_t>;
   std::optional<Quality> qualityOf(const Indexes& set) const {
-    const std::vector<int64_t> parts = partsOf(r_, stepsOf(r_).total, byCapacity(set), rooms_);
+    const std::vector<int64_t> parts = partsOf(r_, stepsOf(r_).total, byCapacity(set), capacities_);
     if (parts.empty()) return std::nullopt;
-    const auto [least, most] = std::minmax_element(parts.begin(), parts.end());
-    return Quality{r_.split == Split::fill ? 0 : *most - *least, set.size()};
+    const auto [least, max] = std::minmax_element(parts.begin(), parts.end());
+    return Quality{r_.split == Split::fill ? 0 : *max - *least, set.size()};
   }
 
   Indexes setToDivideOver() {
-    for (const PlainCandidate& candidate : candidates_) rooms_.push_back(plainRoom(r_, candidate.card, candidate.used));
+    for (const PlainCandidate& candidate : candidates_)
+      capacities_.push_back(plainCapacity(r_, candidate.card, candidate.used));
     std::vector<Indexes> sets;
     if (r_.cardPolicy.starts_with("static")) {
       sets = fixedSets();
@@ -270,7 +273,7 @@ class Choosing {
     std::optional<Quality> best;
     std::vector<Indexes> equal;
     for (const Indexes& set : sets) {
-      if (std::any_of(set.begin(), set.end(), [&](std::size_t i) { return rooms_[i] == 0; })) continue;
+      if (std::any_of(set.begin(), set.end(), [&](std::size_t i) { return capacities_[i] == 0; })) continue;
       const std::optional<Quality> quality = qualityOf(set);
       if (!quality || (best && *quality > *best)) continue;
       if (!best || *quality < *best) equal.clear();
@@ -285,7 +288,7 @@ class Choosing {
     if (r_.cardPolicy == "topology" && linked() && equal.front().size() > 1 && r_.pinnedCards.empty()) {
       Indexes able;
       for (std::size_t i = 0; i < candidates_.size(); ++i)
-        if (rooms_[i] > 0) able.push_back(i);
+        if (capacities_[i] > 0) able.push_back(i);
       auto admits = [&](topology::Set places) {
         return std::any_of(equal.begin(), equal.end(), [&](const Indexes& set) { return bits(set) == places; });
       };
@@ -293,15 +296,15 @@ class Choosing {
                                                        {bits(able), equal.front().size(), 0, 0}, admits)
                           .cards);
     }
-    auto room = [&](const Indexes& set) {
+    auto capacityOf = [&](const Indexes& set) {
       int64_t sum = 0;
-      for (const std::size_t i : set) sum += rooms_[i];
+      for (const std::size_t i : set) sum += capacities_[i];
       return sum;
     };
     auto cost = [&](const Indexes& set) -> int64_t {
-      if (r_.cardPolicy == "spread" || r_.cardPolicy == "low-load-first") return -room(set);
+      if (r_.cardPolicy == "spread" || r_.cardPolicy == "low-load-first") return -capacityOf(set);
       if (r_.cardPolicy == "binpack" || r_.cardPolicy == "compact-first")
-        return r_.split == Split::fill ? -room(set) : room(set);
+        return r_.split == Split::fill ? -capacityOf(set) : capacityOf(set);
       return 0;
     };
     // Policies that prefer the tightest cards take the last of equal ones, the others the first.
@@ -314,13 +317,13 @@ class Choosing {
   std::vector<Placement> dividedOver(const Indexes& chosen) const {
     const Steps s = stepsOf(r_);
     const Indexes set = byCapacity(chosen);
-    const std::vector<int64_t> parts = partsOf(r_, s.total, set, rooms_);
+    const std::vector<int64_t> parts = partsOf(r_, s.total, set, capacities_);
     std::vector<Placement> placements;
     const bool shared = r_.milliTflopsPerCard > 0 || r_.perCard.core > 0;
     int64_t left = s.memory;
     for (std::size_t i = 0; i < set.size(); ++i) {
       const PlainCandidate& c = candidates_[set[i]];
-      Amount granted = atMost(r_, c.card, parts[i]);
+      Amount granted = maxAmount(r_, c.card, parts[i]);
       if (shared && !r_.memoryFromCore) {
         granted.memory = static_cast<int64_t>(static_cast<__int128>(s.memory) * parts[i] / s.total) * s.memoryUnit;
         left -= granted.memory / s.memoryUnit;
@@ -343,7 +346,7 @@ class Choosing {
   const std::vector<v1alpha::Card>& node_;
   const std::vector<PlainCandidate>& candidates_;
   std::vector<std::size_t> places_;
-  std::vector<int64_t> rooms_;
+  std::vector<int64_t> capacities_;
 };
 
 }  // namespace
@@ -357,7 +360,7 @@ int64_t plainLoad(const v1alpha::Card& card, const Amount& used, int64_t memoryW
   return static_cast<int64_t>(std::min<__int128>(rounded, 100));
 }
 
-int64_t plainRoom(const Request& request, const v1alpha::Card& card, const Amount& used) {
+int64_t plainCapacity(const Request& request, const v1alpha::Card& card, const Amount& used) {
   if (used.core > card.core || used.memory > card.memory || !holds(request, card, used, 1)) return 0;
   int64_t good = 1, bad = 2;
   while (bad < int64_t{1} << 51 && holds(request, card, used, bad)) good = bad, bad *= 2;

@@ -29,6 +29,6 @@ std::optional<std::vector<Placement>> plainChoice(const Request& request, const 
 int64_t plainLoad(const v1alpha::Card& card, const Amount& used, int64_t memoryWeight, bool available);
 
 /// Returns the largest part of a divided total that fits on a card, in steps; 0: none.
-int64_t plainRoom(const Request& request, const v1alpha::Card& card, const Amount& used);
+int64_t plainCapacity(const Request& request, const v1alpha::Card& card, const Amount& used);
 
 }  // namespace egpu::scheduler::testing

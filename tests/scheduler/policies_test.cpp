@@ -34,26 +34,26 @@ class PolicyNode {
     r.split = split;
     if (!divided && pick(random_, 0, 1) == 0) r.cards = pick(random_, 1, 8);
     // A total may exceed one card.
-    const int64_t most = divided ? pick(random_, 1, 6) : 1;
+    const int64_t max = divided ? pick(random_, 1, 6) : 1;
     switch (pick(random_, 0, 5)) {
       case 0:
         if (!divided) r.wholeCards = true;
-        r.perCard = {pick(random_, 1, 100 * most) * 10, pick(random_, 1, 32 * most) * kGi};
+        r.perCard = {pick(random_, 1, 100 * max) * 10, pick(random_, 1, 32 * max) * kGi};
         break;
       case 1:
-        r.perCard = {0, pick(random_, 1, 32 * 1024 * most) * kMi};
+        r.perCard = {0, pick(random_, 1, 32 * 1024 * max) * kMi};
         break;
       case 2:
-        r.milliTflopsPerCard = pick(random_, 1, 125 * most) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
+        r.milliTflopsPerCard = pick(random_, 1, 125 * max) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
         r.memoryFromCore = pick(random_, 0, 1) == 0;
-        if (!r.memoryFromCore) r.perCard.memory = pick(random_, 1, 32 * 1024 * most) * kMi;
+        if (!r.memoryFromCore) r.perCard.memory = pick(random_, 1, 32 * 1024 * max) * kMi;
         break;
       case 3:
-        r.perCard = {pick(random_, 1, 100 * most) * 10, 0};
+        r.perCard = {pick(random_, 1, 100 * max) * 10, 0};
         r.memoryFromCore = true;
         break;
       default:
-        r.perCard = {pick(random_, 1, 100 * most) * 10, pick(random_, 1, 32 * 1024 * most) * kMi};
+        r.perCard = {pick(random_, 1, 100 * max) * 10, pick(random_, 1, 32 * 1024 * max) * kMi};
         if (pick(random_, 0, 3) == 0) r.perCard.memory += pick(random_, 1, 1000);
         if (pick(random_, 0, 5) == 0) r.perCard.core += pick(random_, 1, 9);
     }
@@ -187,24 +187,24 @@ INSTANTIATE_TEST_SUITE_P(All, Policies,
                                             ::testing::ValuesIn(kSplits)));
 
 /// Frees the capacity that a remedy names, from any claims.
-void freeRooms(Cluster& cluster, World& world, const Request& request, const Remedy& remedy) {
+void freeShortages(Cluster& cluster, World& world, const Request& request, const Remedy& remedy) {
   auto giveBack = [&](const std::string& card, const std::string& device) {
     cluster.giveBack(card, device);
     world.giveBack(card, device);
   };
-  for (const Remedy::CardCapacity& room : remedy.rooms) {
-    PlainCard& plain = world.cards.at(room.card);
-    Amount left = room.amount;
-    for (int64_t n = 0; n < room.claims; ++n) {
+  for (const Remedy::CardCapacity& shortage : remedy.shortages) {
+    PlainCard& plain = world.cards.at(shortage.card);
+    Amount left = shortage.amount;
+    for (int64_t n = 0; n < shortage.claims; ++n) {
       const auto [device, amount] = *plain.allocations.begin();
       left = {std::max<int64_t>(0, left.core - amount.core), std::max<int64_t>(0, left.memory - amount.memory)};
-      giveBack(room.card, device);
+      giveBack(shortage.card, device);
     }
     for (const auto& [device, amount] : std::map(plain.allocations)) {
       const Amount less{std::min(left.core, amount.core), std::min(left.memory, amount.memory)};
       left = {left.core - less.core, left.memory - less.memory};
-      cluster.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
-      world.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
+      cluster.take(shortage.card, device, {amount.core - less.core, amount.memory - less.memory});
+      world.take(shortage.card, device, {amount.core - less.core, amount.memory - less.memory});
     }
   }
   std::set<std::string> devices;
@@ -239,7 +239,7 @@ TEST_P(Policies, EachRemedyMakesWhatDoesNotFitFit) {
           continue;
         }
         if (remedy.kind == Remedy::Kind::release) {
-          freeRooms(cluster, world, request, remedy);
+          freeShortages(cluster, world, request, remedy);
           ASSERT_TRUE(world.decide(request).fits);
         } else {
           const std::string node = remedy.node.empty() ? "n-new" : remedy.node;

@@ -115,7 +115,7 @@ TEST(Presets, NodesOfUnlikeSizeAreComparedByTheMean) {
   }
 }
 
-TEST(Presets, WeightsTurnTheChoice) {
+TEST(Presets, WeightsDecideTheChoice) {
   Cluster cluster;
   for (const char* node : {"a", "b"}) {
     cluster.upsertNode({node, true});

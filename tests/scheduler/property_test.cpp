@@ -275,14 +275,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Churn,
 // Applies a remedy unchanged: the next decision must succeed; with a little less it must not.
 
 /// Releases at least this much of a card, and keeps the rest of the last claim touched.
-void makeRoom(Cluster& cluster, World& world, const Remedy::CardCapacity& room) {
-  PlainCard& plain = world.cards.at(room.card);
-  Amount left = room.amount;
-  int64_t claims = room.claims;
+void freeShortage(Cluster& cluster, World& world, const Remedy::CardCapacity& shortage) {
+  PlainCard& plain = world.cards.at(shortage.card);
+  Amount left = shortage.amount;
+  int64_t claims = shortage.claims;
   while (!plain.allocations.empty() && (left.core > 0 || left.memory > 0 || claims > 0)) {
     auto [device, amount] = *plain.allocations.begin();
-    world.giveBack(room.card, device);
-    cluster.giveBack(room.card, device);
+    world.giveBack(shortage.card, device);
+    cluster.giveBack(shortage.card, device);
     const Amount back{std::min(left.core, amount.core), std::min(left.memory, amount.memory)};
     left = {left.core - back.core, left.memory - back.memory};
     if (claims > 0) {
@@ -291,8 +291,8 @@ void makeRoom(Cluster& cluster, World& world, const Remedy::CardCapacity& room) 
     }
     const Amount rest{amount.core - back.core, amount.memory - back.memory};
     if (rest == Amount{}) continue;
-    cluster.take(room.card, device, rest);
-    world.take(room.card, device, rest);
+    cluster.take(shortage.card, device, rest);
+    world.take(shortage.card, device, rest);
     if (left.core > 0 || left.memory > 0) {
       // This claim has released all it can of one resource; continue with another claim.
       for (auto it = plain.allocations.begin(); it != plain.allocations.end() && (left.core > 0 || left.memory > 0);
@@ -300,7 +300,7 @@ void makeRoom(Cluster& cluster, World& world, const Remedy::CardCapacity& room) 
         const Amount more{std::min(left.core, it->second.core), std::min(left.memory, it->second.memory)};
         it->second = {it->second.core - more.core, it->second.memory - more.memory};
         left = {left.core - more.core, left.memory - more.memory};
-        cluster.take(room.card, it->first, it->second, plain.ofNode.at(it->first));
+        cluster.take(shortage.card, it->first, it->second, plain.ofNode.at(it->first));
       }
     }
     break;
@@ -334,8 +334,8 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
       break;
     }
     case Remedy::Kind::release: {
-      for (const Remedy::CardCapacity& room : remedy.rooms) makeRoom(cluster, world, room);
-      // Claims of the node, in addition to those that `rooms` released.
+      for (const Remedy::CardCapacity& shortage : remedy.shortages) freeShortage(cluster, world, shortage);
+      // Claims of the node, in addition to those that `shortages` released.
       auto onNode = [&] {
         std::set<std::string> devices;
         for (const auto& [name, plain] : world.cards)

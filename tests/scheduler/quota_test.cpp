@@ -204,7 +204,7 @@ TEST(Quota, OfAClaimThatGrowsBothFiguresCountWhatItHas) {
             "to have 50Gi");
 }
 
-TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
+TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsReportedFull) {
   for (const bool another : {false, true}) {
     Cluster cluster;
     cluster.upsertNode({"n", true});
@@ -224,7 +224,7 @@ TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
   }
 }
 
-TEST(Quota, OfAPodWhoseClaimsFitUncountedCardsThatAreFullItSaysSo) {
+TEST(Quota, OfAPodWhoseClaimsFitUncountedCardsThatAreFullItReportsIt) {
   Cluster cluster;
   for (const auto* model : {"A100", "V100"}) {
     cluster.upsertNode({model, true});
@@ -346,10 +346,10 @@ class RandomClaims {
     for (int64_t n = pick(random_, 1, 3); n > 0; --n) {
       Quota quota;
       quota.name = "q" + std::to_string(n);
-      const int64_t most[] = {20, 12'000, 500 * kGi, 1'500'000, 15};
+      const int64_t max[] = {20, 12'000, 500 * kGi, 1'500'000, 15};
       for (std::size_t i = 0; i < kQuotaKeys; ++i) {
-        if (pick(random_, 0, 2) == 0) quota.hard[i] = pick(random_, 0, most[i]);
-        if (pick(random_, 0, 5) == 0) quota.perClaim[i] = pick(random_, 0, most[i] / 3);
+        if (pick(random_, 0, 2) == 0) quota.hard[i] = pick(random_, 0, max[i]);
+        if (pick(random_, 0, 5) == 0) quota.perClaim[i] = pick(random_, 0, max[i] / 3);
       }
       if (pick(random_, 0, 2) == 0) quota.models = {pick(random_, 0, 1) == 0 ? "A100" : "V100"};
       if (pick(random_, 0, 2) == 0) quota.classes = {"a"};
@@ -442,7 +442,7 @@ class RandomClaims {
   int next_ = 0;
 };
 
-TEST(Quota, RandomClaimsStayWithinAndNoneIsKeptOutForNothing) {
+TEST(Quota, RandomClaimsStayWithinAndNoneIsRefusedForNothing) {
   int given = 0, refused = 0, waited = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);

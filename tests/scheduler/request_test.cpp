@@ -141,7 +141,7 @@ struct Bad {
   Requests requests;
   const char* reason;
   const char* key;  ///< the field's key, without prefix; empty: the requests as a whole
-  std::vector<std::string> says;
+  std::vector<std::string> message;
 };
 
 class RefusedRequest : public ::testing::TestWithParam<Bad> {};
@@ -155,7 +155,8 @@ TEST_P(RefusedRequest, NamesTheFieldAndWhatWouldDo) {
   const std::string key = row.key;
   const std::string full = key.find('/') == std::string::npos ? kPrefix + key : key;
   EXPECT_EQ(refusal.field, key.empty() ? "spec.resources.requests" : "spec.resources.requests[" + full + "]");
-  for (const std::string& part : row.says) EXPECT_NE(refusal.message.find(part), std::string::npos) << refusal.message;
+  for (const std::string& part : row.message)
+    EXPECT_NE(refusal.message.find(part), std::string::npos) << refusal.message;
 }
 
 const char* const kInvalid = "InvalidParameter";
@@ -335,11 +336,11 @@ TEST(Parameters, WeightsOfTheLoadScoresAddUpToOne) {
   }
 }
 
-TEST(Parameters, WeightsThatSayNothingAreRefused) {
+TEST(Parameters, WeightsThatMeanNothingAreRefused) {
   struct Row {
     Params parameters;
     const char* field;
-    const char* says;
+    const char* message;
   };
   const Row rows[] = {
       {{{"preset", "compact-first"}, {"memoryWeight", "1.001"}}, "memoryWeight", "from 0 to 1"},
@@ -351,11 +352,11 @@ TEST(Parameters, WeightsThatSayNothingAreRefused) {
       {{{"nodePolicy", "fragmentation"}, {"tflopsWeight", "0.5"}}, "tflopsWeight", "compact-first, low-load-first"}};
   for (const Row& row : rows) {
     const auto made = make({{"gpu-core", "10"}}, row.parameters);
-    ASSERT_TRUE(std::holds_alternative<Refusal>(made)) << row.says;
+    ASSERT_TRUE(std::holds_alternative<Refusal>(made)) << row.message;
     const Refusal& refusal = std::get<Refusal>(made);
     EXPECT_EQ(refusal.reason, "InvalidParameter");
     EXPECT_EQ(refusal.field, "parameters[" + std::string(row.field) + "]");
-    EXPECT_NE(refusal.message.find(row.says), std::string::npos) << refusal.message;
+    EXPECT_NE(refusal.message.find(row.message), std::string::npos) << refusal.message;
   }
   EXPECT_EQ(checkParameters(classWith({{"nodePolicy", "x"}, {"memoryWeight", "1"}})).size(), 1u) << "said once";
 }
@@ -447,7 +448,7 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
   struct Row {
     const char* key;
     const char* value;
-    const char* says;
+    const char* message;
   };
   const Row rows[] = {
       {"nodePolicy", "tetris", "binpack, compact-first, "},
@@ -485,7 +486,7 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
     ASSERT_EQ(refusals.size(), 1u);
     EXPECT_EQ(refusals[0].reason, "InvalidParameter");
     EXPECT_EQ(refusals[0].field, "parameters[" + std::string(row.key) + "]");
-    EXPECT_NE(refusals[0].message.find(row.says), std::string::npos) << refusals[0].message;
+    EXPECT_NE(refusals[0].message.find(row.message), std::string::npos) << refusals[0].message;
     const auto made = make({{"gpu-core", "10"}}, {{row.key, row.value}});
     ASSERT_TRUE(std::holds_alternative<Refusal>(made)) << "a claim of such a class is refused with it";
     EXPECT_EQ(std::get<Refusal>(made), refusals[0]);

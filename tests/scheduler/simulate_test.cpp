@@ -68,7 +68,7 @@ TEST(Simulate, CardsAreShownBeforeAndAfter) {
                                             {"c3", 3, false, false, 0, 0, {}}}));
 }
 
-TEST(Simulate, WhatDoesNotFitSaysWhoWouldHaveToGo) {
+TEST(Simulate, WhatDoesNotFitReportsWhoWouldHaveToGo) {
   Cluster cluster;
   cluster.upsertNode({"n", true});
   cluster.upsertCard(makeCard("c0", "n", 0));
@@ -80,8 +80,8 @@ TEST(Simulate, WhatDoesNotFitSaysWhoWouldHaveToGo) {
   EXPECT_EQ(got.filter.smallestChange, "gpu-core 10 would fit now (node n); or free 10% of card c0 (node n)");
   ASSERT_EQ(got.preemption.victims.size(), 1u);
   EXPECT_EQ(got.preemption.victims[0].device, "a");
-  const Simulation kept = simulate(cluster, request, {}, {}, [](std::string_view) { return false; });
-  EXPECT_FALSE(kept.preemption.possible);
+  const Simulation closed = simulate(cluster, request, {}, {}, [](std::string_view) { return false; });
+  EXPECT_FALSE(closed.preemption.possible);
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ namespace {
 using Parts = std::multiset<int64_t>;
 
 /// Returns the parts of a total by card, over cards with these capacities, with card policy binpack.
-std::map<uint32_t, int64_t> byCard(Split split, int64_t total, std::vector<int64_t> rooms) {
-  std::vector<CardCandidate> candidates(rooms.size());
+std::map<uint32_t, int64_t> byCard(Split split, int64_t total, std::vector<int64_t> capacities) {
+  std::vector<CardCandidate> candidates(capacities.size());
   const NodeRecord node;
-  const Division division(split, total, std::move(rooms));
+  const Division division(split, total, std::move(capacities));
   if (!division.possible()) return {};
   Chosen chosen;
   findCardPolicy("binpack")->divide({node, candidates, 0}, division, chosen);
@@ -32,9 +32,9 @@ std::map<uint32_t, int64_t> byCard(Split split, int64_t total, std::vector<int64
   for (std::size_t i = 0; i < parts.size(); ++i) result[chosen.cards[i]] = parts[i];
   return result;
 }
-Parts divided(Split split, int64_t total, std::vector<int64_t> rooms) {
+Parts divided(Split split, int64_t total, std::vector<int64_t> capacities) {
   Parts parts;
-  for (const auto& [card, part] : byCard(split, total, std::move(rooms))) parts.insert(part);
+  for (const auto& [card, part] : byCard(split, total, std::move(capacities))) parts.insert(part);
   return parts;
 }
 
@@ -63,17 +63,17 @@ TEST(Evenly, ThePublishedCases) {
 }
 
 TEST(Evenly, TwentyTimesOnePercentFillsTheLeastFreeFirst) {
-  std::vector<int64_t> rooms{5, 10, 20, 30};
+  std::vector<int64_t> capacities{5, 10, 20, 30};
   for (int i = 0; i < 20; ++i) {
     std::vector<int64_t> left;
     std::vector<uint32_t> which;
-    for (uint32_t c = 0; c < rooms.size(); ++c)
-      if (rooms[c] > 0) left.push_back(rooms[c]), which.push_back(c);
+    for (uint32_t c = 0; c < capacities.size(); ++c)
+      if (capacities[c] > 0) left.push_back(capacities[c]), which.push_back(c);
     const ByCard parts = byCard(Split::evenly, 1, left);
     ASSERT_EQ(parts.size(), 1u);
-    rooms[which[parts.begin()->first]] -= 1;
+    capacities[which[parts.begin()->first]] -= 1;
   }
-  EXPECT_EQ(rooms, (std::vector<int64_t>{0, 0, 15, 30}));
+  EXPECT_EQ(capacities, (std::vector<int64_t>{0, 0, 15, 30}));
 }
 
 TEST(Fill, ThePublishedCases) {
@@ -85,17 +85,17 @@ TEST(Fill, ThePublishedCases) {
   EXPECT_EQ(divided(Split::fill, 201, {100, 100}), Parts{});
 }
 
-TEST(Fill, SmallPartsAlternateBetweenTheMostFree) {
-  std::vector<int64_t> rooms{100, 100};
-  for (int i = 0; i < 100; ++i) rooms[byCard(Split::fill, 1, rooms).begin()->first] -= 1;
-  EXPECT_EQ(rooms, (std::vector<int64_t>{50, 50}));
+TEST(Fill, SmallPartsAlternateBetweenTheFreest) {
+  std::vector<int64_t> capacities{100, 100};
+  for (int i = 0; i < 100; ++i) capacities[byCard(Split::fill, 1, capacities).begin()->first] -= 1;
+  EXPECT_EQ(capacities, (std::vector<int64_t>{50, 50}));
 }
 
 TEST(Division, NeverOnMoreCardsThanADeviceHas) {
-  const std::vector<int64_t> rooms(20, 10);
-  EXPECT_EQ(divided(Split::evenly, 160, rooms).size(), 16u);
-  EXPECT_EQ(divided(Split::evenly, 161, rooms), Parts{});
-  EXPECT_EQ(divided(Split::fill, 161, rooms), Parts{});
+  const std::vector<int64_t> capacities(20, 10);
+  EXPECT_EQ(divided(Split::evenly, 160, capacities).size(), 16u);
+  EXPECT_EQ(divided(Split::evenly, 161, capacities), Parts{});
+  EXPECT_EQ(divided(Split::fill, 161, capacities), Parts{});
 }
 
 Request total(int64_t core, Split split, const char* cardPolicy = "binpack") {
@@ -247,7 +247,7 @@ TEST(Split, ExplainsWhatIsShortInAll) {
             (std::vector<std::pair<std::string, int64_t>>{
                 {"short of free capacity on all its cards together (need 180%, best has 160%)", 1}}));
   EXPECT_EQ(e.remedies.at(0).request.perCard.core, 1600);
-  EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::CardCapacity{"c0", {200, 0}, 0}));
+  EXPECT_EQ(e.remedies.at(1).shortages.at(0), (Remedy::CardCapacity{"c0", {200, 0}, 0}));
   EXPECT_EQ(e.smallestChange, "gpu-core 160 would fit now (node n); or free 20% of card c0 (node n)");
   Request memory;
   memory.split = Split::fill;

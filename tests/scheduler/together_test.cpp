@@ -126,7 +126,7 @@ TEST(Together, EachByItselfButNotTogether) {
   EXPECT_NE(usedOf(cluster), before);
 }
 
-TEST(Together, APinnedOneKeepsItsNodeAndItsCard) {
+TEST(Together, APinnedOneRetainsItsNodeAndItsCard) {
   auto cluster = clusterOf(4, 2, 0);
   auto pinned = share(100);
   pinned.pinnedCards = {"n00002-1"};
@@ -157,7 +157,7 @@ TEST(Together, WhatChangesInAPauseIsSeen) {
 // A figure for people: the cost of learning that one of a pod's claims fits nowhere. Times are not asserted.
 TEST(Together, FigureForSixThousandNodes) {
   auto cluster = clusterOf(6000, 8, 500);
-  int64_t looks = 0;
+  int64_t evaluations = 0;
   double longest = 0;
   using Clock = std::chrono::steady_clock;
   auto since = Clock::now();
@@ -166,20 +166,20 @@ TEST(Together, FigureForSixThousandNodes) {
     since = Clock::now();
   };
   const auto suits = [&](std::string_view name) {
-    ++looks;
+    ++evaluations;
     return name != "n03000";
   };
   for (const bool withIndex : {true, false}) {
     // The predicate excludes the only node with free capacity, so that the index alone cannot answer.
     if (!withIndex) cluster.giveBack("n03000-0", "used-n03000-0");
-    looks = 0;
+    evaluations = 0;
     longest = 0;
     const auto begin = since = Clock::now();
     const auto together = decideTogether(cluster, {share(100), whole(1)}, suits, held);
     held();
     const std::chrono::duration<double, std::milli> all = Clock::now() - begin;
     EXPECT_EQ(together.alone, (std::vector<bool>{true, false}));
-    EXPECT_LE(looks, 2 * 6000);
+    EXPECT_LE(evaluations, 2 * 6000);
     std::printf("6000 nodes of 8 cards, one of two claims fits nowhere%s: %.2f ms, at most %.2f ms between pauses\n",
                 withIndex ? "" : " that suits", all.count(), longest);
   }

@@ -158,7 +158,7 @@ std::pair<int64_t, int64_t> countedByHand(const Situation& s) {
 }
 
 TEST(WhatIf, WhoWaitsIsHeldToTheQuotasOfItsNamespaceAfterEveryStep) {
-  int64_t kept = 0, let = 0;
+  int64_t refused = 0, let = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CrowdShape shape;
     shape.nodes = 4;
@@ -191,11 +191,11 @@ TEST(WhatIf, WhoWaitsIsHeldToTheQuotasOfItsNamespaceAfterEveryStep) {
       ASSERT_LE(nowClaims, *quota.hard[static_cast<std::size_t>(QuotaKey::claims)]) << "seed " << seed;
       ASSERT_LE(nowCore, *quota.hard[static_cast<std::size_t>(QuotaKey::core)]) << "seed " << seed;
       ASSERT_EQ((*within->after.quotas.used(space, "team"))[static_cast<std::size_t>(QuotaKey::core)], nowCore);
-      kept += countedByHand(without->after).first > nowClaims ? 1 : 0;
+      refused += countedByHand(without->after).first > nowClaims ? 1 : 0;
       let += nowClaims >= claims ? 1 : 0;
     }
   }
-  EXPECT_GT(kept, 20) << "the quotas keep somebody from something";
+  EXPECT_GT(refused, 20) << "the quotas keep somebody from something";
   EXPECT_GT(let, 20) << "and not everybody";
 }
 
@@ -432,7 +432,7 @@ TEST(WhatIf, ResizeOnACordonedNodeAndAQuarantinedCard) {
   EXPECT_TRUE(answer->steps[0].resized->inPlace) << "who is there may grow into what is free";
 }
 
-TEST(WhatIf, ResizeThatNeedsOtherCardsSaysWhereItWouldGo) {
+TEST(WhatIf, ResizeThatNeedsOtherCardsReportsWhereItWouldGo) {
   Situation s = pair();
   s.cluster.upsertNode({"m", true});
   s.cluster.upsertCard(makeCard("c9", "m", 0));
@@ -506,7 +506,7 @@ TEST(WhatIf, StepsBuildOnEachOther) {
   EXPECT_EQ(answer->after.cluster.nodeUsed("m").cpuMilli, 4000) << "the pods' CPU came along";
 }
 
-TEST(WhatIf, WhoCannotMoveSaysWhy) {
+TEST(WhatIf, WhoCannotMoveReportsWhy) {
   Situation s = pair();
   s.claims[0].request.reset();
   s.claims[0].why = "its class is gone";

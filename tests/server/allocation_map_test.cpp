@@ -191,7 +191,7 @@ TEST(AllocationMap, EmptyCellsOfABarShareOneColour) {
   EXPECT_NE(text.find("░░░░░░░\033[0m"), std::string::npos) << text;
 }
 
-TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
+TEST(AllocationMap, NoTwoClaimsOfANodeHaveTheSameStyle) {
   AllocationMap map;
   allocator::MapNode n;
   n.name = "n";

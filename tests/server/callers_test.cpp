@@ -75,7 +75,7 @@ TEST_F(CallersTest, WhoMayGetElasticGpusMayAsk) {
       R"("resource":"elasticgpus"}}})");
 }
 
-TEST_F(CallersTest, OthersAreToldWhatTheyNeed) {
+TEST_F(CallersTest, OthersGetWhatTheyNeed) {
   for (const char* none : {"", "Basic dTpw", "Bearer", "Bearer  "}) EXPECT_EQ(status(none), 401) << none;
   EXPECT_TRUE(api.asked.empty());
   const auto unknown = callers.check("Bearer forged", {});
@@ -226,7 +226,7 @@ class HeldCallersTest : public ::testing::Test {
   Callers callers{client, clock};
 };
 
-TEST_F(HeldCallersTest, WhoWasLetInLatelyDoesNotWaitForOthersTurns) {
+TEST_F(HeldCallersTest, WhoWasLetInLatelyDoesNotWaitForOthers) {
   EXPECT_EQ(callers.check("Bearer reader", {}).status, 200);
   clock.advance(std::chrono::seconds(61));
   api.set(api.held, true);

@@ -80,11 +80,11 @@ class MovesTest : public QuestionsTest {
     EXPECT_TRUE(Moves::serves(r)) << query;
     return moves.answer(r, {});
   }
-  void refusesMove(int status, const std::string& says, const std::string& query, const std::string& token = "ann",
+  void refusesMove(int status, const std::string& message, const std::string& query, const std::string& token = "ann",
                    const std::string& method = "POST") {
     const auto r = move(query, token, method);
     EXPECT_EQ(r.status, status) << query;
-    EXPECT_NE(r.body.find(says), std::string::npos) << r.body;
+    EXPECT_NE(r.body.find(message), std::string::npos) << r.body;
   }
   static bool hasHeader(const http::Response& r, const std::string& name) {
     for (const auto& each : r.headers)
@@ -112,7 +112,7 @@ TEST_F(MovesTest, OneMoveIsOneEvictionAsWhoeverCalls) {
                                                  "/api/v1/namespaces/default/pods/p-c/eviction Bearer ann"}));
 }
 
-TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
+TEST_F(MovesTest, NobodyGoesForAClaimThatCapacityAloneWouldNotHaveBound) {
   addClass("own");
   auto waits = *stores.claims.get({"default", "waits"});
   waits.spec.className = "own";
@@ -198,7 +198,7 @@ TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {
   has(move("claim=waits&execute=true").body, R"({"moved":{"claim":"default/d")");
 }
 
-TEST_F(MovesTest, AMoveThatDoesNotEndIsSaidOnceAndForgotten) {
+TEST_F(MovesTest, AMoveThatDoesNotEndIsReportedOnceAndForgotten) {
   ASSERT_EQ(move("claim=waits&execute=true").status, 200);
   clock.advance(Moves::kDoneTimeout);
   const auto stopped = move("claim=waits&execute=true");

@@ -32,7 +32,7 @@ class OperationsTest : public testing::Test {
                           [] { return std::string(); }, [this] { return missing_; }}};
 };
 
-TEST_F(OperationsTest, ReadyzSaysWhatIsMissing) {
+TEST_F(OperationsTest, ReadyzReportsWhatIsMissing) {
   EXPECT_EQ(get("/readyz").status, 503);
   EXPECT_EQ(get("/readyz").body, "the claims are not listed yet\n");
   missing_.clear();
@@ -52,7 +52,7 @@ TEST_F(OperationsTest, MetricsAreText) {
   EXPECT_EQ(get("/metrics").body.find("elasticgpu_workqueue_depth{"), std::string::npos);
 }
 
-TEST_F(OperationsTest, WrongFormatsPathsAndMethodsSayWhatThereIs) {
+TEST_F(OperationsTest, WrongFormatsPathsAndMethodsReportWhatThereIs) {
   EXPECT_EQ(get("/allocation-map", "format=xml").status, 400);
   EXPECT_NE(get("/allocation-map", "format=xml").body.find("backendai"), std::string::npos);
   EXPECT_EQ(get("/allocation-map", "fromat=json").status, 400);
@@ -95,7 +95,7 @@ TEST_F(OperationsTest, HistogramsReachFiveMinutes) {
   EXPECT_NE(text.find("_bucket{le=\"300\"} 1"), std::string::npos) << text;
 }
 
-TEST_F(OperationsTest, TheProcessTellsItsOwnFigures) {
+TEST_F(OperationsTest, TheProcessReportsItsOwnFigures) {
   ProcessMetrics process;
   process.update(metrics_);
   process.update(metrics_);
@@ -189,14 +189,14 @@ TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {
   EXPECT_EQ(get("/allocation-map", "limit=10").status, 200);
 }
 
-TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
+TEST(ConcurrentCallers, TwoMapsAtOnceAndTheOthersWait) {
   std::mutex mutex;
   std::condition_variable changed;
-  int inside = 0, most = 0, answered = 0;
+  int inside = 0, max = 0, answered = 0;
   bool open = false;
   Operations operations{{[&](const allocator::MapPage&) {
                            std::unique_lock lock(mutex);
-                           most = std::max(most, ++inside);
+                           max = std::max(max, ++inside);
                            changed.notify_all();
                            changed.wait(lock, [&] { return open; });
                            --inside;
@@ -232,19 +232,19 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   }
   changed.notify_all();
   callers.clear();
-  EXPECT_EQ(most, 2);
+  EXPECT_EQ(max, 2);
   EXPECT_EQ(answered, 8);
 }
 
-TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
+TEST(ConcurrentCallers, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   std::mutex mutex;
   std::condition_variable changed;
-  int inside = 0, most = 0, begun = 0, fresh = 0;
+  int inside = 0, max = 0, begun = 0, fresh = 0;
   bool open = false;
   Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [&] {
                            std::unique_lock lock(mutex);
-                           most = std::max(most, ++inside);
+                           max = std::max(max, ++inside);
                            const int number = ++begun;
                            changed.notify_all();
                            changed.wait(lock, [&] { return open; });
@@ -288,7 +288,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   }
   changed.notify_all();
   callers.clear();
-  EXPECT_EQ(most, 1);
+  EXPECT_EQ(max, 1);
   EXPECT_EQ(fresh, 8);  // each caller gets metrics collected after its request
   const int collected = begun;
   EXPECT_EQ(ask(gone.get_token()).status, 503);  // nothing is collected for it either
@@ -296,7 +296,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   EXPECT_EQ(ask({}).body, std::to_string(collected + 1));
 }
 
-TEST(Turns, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
+TEST(ConcurrentCallers, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
   bool fails = true;
   Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [&] {

@@ -76,7 +76,7 @@ TEST(Admission, TemplatesBecomeResourceClaimsToo) {
   const auto frozen = admitPod("pods", "UPDATE", changed, json);
   EXPECT_EQ(frozen.message().rfind("metadata.annotations[egpuct.elasticgpu.io/…]: the claims of a pod can't change", 0),
             0u);
-  for (const auto& [annotations, says] :
+  for (const auto& [annotations, message] :
        {std::pair{R"("egpuct.elasticgpu.io/A":"t")",
                   "metadata.annotations[egpuct.elasticgpu.io/A]: \"A\" must be a DNS"},
         {R"("egpuct.elasticgpu.io/a":"T")",
@@ -87,7 +87,7 @@ TEST(Admission, TemplatesBecomeResourceClaimsToo) {
     std::string bad = std::string(R"({"kind":"Pod","metadata":{"name":"p","annotations":{)") + annotations +
                       R"(}},"spec":{"containers":[{"name":"a"}]}})";
     const auto refused = admitPod("pods", "CREATE", bad, {});
-    EXPECT_EQ(refused.message().rfind(says, 0), 0u) << refused.message();
+    EXPECT_EQ(refused.message().rfind(message, 0), 0u) << refused.message();
   }
 }
 
@@ -201,11 +201,11 @@ TEST(Admission, AGpuAmongAPodsOwnResourcesIsRefusedAsAmongAContainers) {
       {R"("resources":{"limits":{"cpu":1}},"overhead":{"cpu":"1"})", ""},
       {R"("resources":null,"overhead":null)", ""},
   };
-  for (const auto& [fields, says] : cases) {
+  for (const auto& [fields, message] : cases) {
     std::string json = R"({"metadata":{"name":"p"},"spec":{"containers":[{"name":"a"}],)" + std::string(fields) + "}}";
     const auto s = admitPod("pods", "CREATE", json, {});
-    EXPECT_EQ(s.ok(), std::string_view(says).empty()) << fields << " → " << s.message();
-    EXPECT_EQ(s.message().rfind(says, 0), 0U) << s.message();
+    EXPECT_EQ(s.ok(), std::string_view(message).empty()) << fields << " → " << s.message();
+    EXPECT_EQ(s.message().rfind(message, 0), 0U) << s.message();
   }
 }
 

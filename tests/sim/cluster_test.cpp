@@ -110,10 +110,10 @@ TEST_F(ClusterTest, PodsOfADeletedNodeEnd) {
   addPod("two");
   ASSERT_TRUE(runs("one") && runs("two"));
   // Least pods first: one pod on each node.
-  const std::string lost = pod("one")->nodeName == "a" ? "one" : "two", kept = lost == "one" ? "two" : "one";
+  const std::string lost = pod("one")->nodeName == "a" ? "one" : "two", other = lost == "one" ? "two" : "one";
   ASSERT_TRUE(client.remove<core::Node>({"", "a"}).ok());
   EXPECT_TRUE(gone(lost));
-  EXPECT_EQ(pod(kept)->phase, "Running");
+  EXPECT_EQ(pod(other)->phase, "Running");
   addPod("three");
   ASSERT_TRUE(runs("three"));
   EXPECT_EQ(pod("three")->nodeName, "b");
@@ -152,7 +152,7 @@ TEST_F(ClusterTest, APodWaitsForAResourceThatNoNodeHas) {
   EXPECT_EQ(pod("gpu")->nodeName, "b");
 }
 
-TEST_F(ClusterTest, APodOfASchedulerThatDoesNotRunHereWaitsAndSaysSo) {
+TEST_F(ClusterTest, APodOfASchedulerThatDoesNotRunHereWaitsAndReportsIt) {
   auto made = podOf("kai");
   made.schedulerName = "kai-scheduler";
   ASSERT_TRUE(client.create(made));

@@ -96,7 +96,7 @@ TEST(NodesFile, UuidsMayBeStated) {
 
 TEST(NodesFile, StatedUuidsAreValidAndUnique) {
   const struct {
-    const char *gpus, *says;
+    const char *gpus, *message;
   } cases[] = {
       {"[{model: T4, memory: 1Gi, uuid: 'a b'}]", "nodes[0].gpus[0].uuid (line 1): \"a b\" can't name a card"},
       {"[{model: T4, memory: 1Gi, uuid: ''}]", "nodes[0].gpus[0].uuid"},
@@ -109,7 +109,7 @@ TEST(NodesFile, StatedUuidsAreValidAndUnique) {
   };
   for (const auto& c : cases) {
     const auto text = "nodes: [{name: n, gpus: " + std::string(c.gpus) + "}]";
-    EXPECT_NE(refused(text.c_str()).find(c.says), std::string::npos) << c.gpus << " → " << refused(text.c_str());
+    EXPECT_NE(refused(text.c_str()).find(c.message), std::string::npos) << c.gpus << " → " << refused(text.c_str());
   }
   EXPECT_NE(refused("nodes: [{name: n, count: 2, gpus: [{model: T4, memory: 1Gi, uuid: a}]}]").find("is used twice"),
             std::string::npos);

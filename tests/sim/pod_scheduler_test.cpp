@@ -40,7 +40,7 @@ TEST(PodScheduler, TheClaimsNodeBindsThePod) {
   EXPECT_EQ(none.message, "0/2 nodes are available: 2 node(s) didn't have the allocated devices of the pod's claims.");
 }
 
-TEST(PodScheduler, EachFilterSaysWhy) {
+TEST(PodScheduler, EachFilterReportsWhy) {
   auto p = pod();
   auto n = node("a");
   n.unschedulable = true;

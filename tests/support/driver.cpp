@@ -45,7 +45,7 @@ void ManualInformer<T>::list() {
     first_ = all;
     firstVersion_ = meta->resourceVersion;
   }
-  tell(all, meta->resourceVersion);
+  deliver(all, meta->resourceVersion);
   open(meta->resourceVersion);
 }
 
@@ -63,7 +63,7 @@ bool ManualInformer<T>::poll() {
   if (lost_ && --relistIn_ <= 0) {
     lost_ = false;
     if (faults.staleList) {
-      tell(first_, firstVersion_);
+      deliver(first_, firstVersion_);
       open(firstVersion_);
     } else {
       list();
@@ -93,7 +93,7 @@ bool ManualInformer<T>::poll() {
 }
 
 template <class T>
-void ManualInformer<T>::tell(const std::vector<T>& all, const std::string& version) {
+void ManualInformer<T>::deliver(const std::vector<T>& all, const std::string& version) {
   sink_.beginList();
   for (const auto& object : all) sink_.listed(object);
   sink_.endList(version);
@@ -170,10 +170,10 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       quotas(server, directClient_, quotaSink_),
       pods(server, directClient_, podSink_),
       nodes(server, directClient_, nodeSink_),
-      carriers(server, directClient_, carrierSink_),
+      resourceClaims(server, directClient_, resourceClaimSink_),
       namespaces(server, directClient_, namespaceSink_),
       templates(server, directClient_, templateSink_),
-      carrierTemplates(server, directClient_, carrierTemplateSink_),
+      resourceClaimTemplates(server, directClient_, resourceClaimTemplateSink_),
       taintRules(server, directClient_, taintRuleSink_),
       priorityClasses(server, directClient_, priorityClassSink_),
       podGroups(server, directClient_, podGroupSink_) {
@@ -193,7 +193,7 @@ kube::ClientOptions Driver::options() {
 void Driver::start() {
   namespaces.list();
   templates.list();
-  carrierTemplates.list();
+  resourceClaimTemplates.list();
   taintRules.listIfServed();
   podGroups.listIfServed();
   stores.podGroupsServed = podGroups.served();
@@ -204,7 +204,7 @@ void Driver::start() {
   gpus.list();
   claims.list();
   pods.list();
-  carriers.list();
+  resourceClaims.list();
   reconciler.enqueueStart();
 }
 
@@ -215,10 +215,10 @@ bool Driver::poll() {
   any = quotas.poll() || any;
   any = pods.poll() || any;
   any = nodes.poll() || any;
-  any = carriers.poll() || any;
+  any = resourceClaims.poll() || any;
   any = namespaces.poll() || any;
   any = templates.poll() || any;
-  any = carrierTemplates.poll() || any;
+  any = resourceClaimTemplates.poll() || any;
   any = taintRules.poll() || any;
   any = priorityClasses.poll() || any;
   any = podGroups.poll() || any;
@@ -227,8 +227,8 @@ bool Driver::poll() {
 
 bool Driver::settled() const {
   return gpus.settled() && claims.settled() && classes.settled() && quotas.settled() && pods.settled() &&
-         nodes.settled() && carriers.settled() && namespaces.settled() && templates.settled() &&
-         carrierTemplates.settled() && taintRules.settled() && priorityClasses.settled() && podGroups.settled();
+         nodes.settled() && resourceClaims.settled() && namespaces.settled() && templates.settled() &&
+         resourceClaimTemplates.settled() && taintRules.settled() && priorityClasses.settled() && podGroups.settled();
 }
 
 bool Driver::stepOnce() {

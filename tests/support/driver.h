@@ -79,7 +79,7 @@ class ManualInformer {
   int events() const { return count_; }
 
  private:
-  void tell(const std::vector<T>& all, const std::string& version);
+  void deliver(const std::vector<T>& all, const std::string& version);
   void open(const std::string& version);
   bool take(codec::WatchEvent<T>&& event);
 
@@ -152,10 +152,10 @@ class Driver {
   cache::StoreSink<cache::Quota> quotaSink_{stores.quotas};
   cache::PodSink podSink_{stores};
   cache::StoreSink<core::Node> nodeSink_{stores.nodes};
-  cache::StoreSink<core::ResourceClaim> carrierSink_{stores.carriers};
+  cache::StoreSink<core::ResourceClaim> resourceClaimSink_{stores.resourceClaims};
   cache::StoreSink<core::Namespace> namespaceSink_{stores.namespaces};
   cache::StoreSink<cache::ClaimTemplate> templateSink_{stores.templates};
-  cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_{stores.carrierTemplates};
+  cache::StoreSink<core::ResourceClaimTemplate> resourceClaimTemplateSink_{stores.resourceClaimTemplates};
   cache::StoreSink<core::DeviceTaintRule> taintRuleSink_{stores.taintRules};
   cache::StoreSink<core::PriorityClass> priorityClassSink_{stores.priorityClasses};
   cache::StoreSink<core::PodGroup> podGroupSink_{stores.podGroups};
@@ -167,10 +167,10 @@ class Driver {
   ManualInformer<cache::Quota> quotas;
   ManualInformer<core::Pod> pods;
   ManualInformer<core::Node> nodes;
-  ManualInformer<core::ResourceClaim> carriers;
+  ManualInformer<core::ResourceClaim> resourceClaims;
   ManualInformer<core::Namespace> namespaces;
   ManualInformer<cache::ClaimTemplate> templates;
-  ManualInformer<core::ResourceClaimTemplate> carrierTemplates;
+  ManualInformer<core::ResourceClaimTemplate> resourceClaimTemplates;
   ManualInformer<core::DeviceTaintRule> taintRules;
   ManualInformer<core::PriorityClass> priorityClasses;
   ManualInformer<core::PodGroup> podGroups;

@@ -25,22 +25,24 @@ kube::Method methodOf(const std::string& name) {
 /// A watch of one collection that lists it again at each read.
 class Differences final : public http::BodyStream {
  public:
-  Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) { (void)look(known_); }
+  Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) {
+    (void)readList(known_);
+  }
 
   bool next(std::string& chunk, std::stop_token) override {
     std::map<std::string, Json> now;
-    const auto head = look(now);
+    const auto head = readList(now);
     for (const auto& [key, object] : now) {
       const auto before = known_.find(key);
       if (before == known_.end())
-        tell("ADDED", object, chunk);
+        append("ADDED", object, chunk);
       else if (before->second["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"])
-        tell("MODIFIED", object, chunk);
+        append("MODIFIED", object, chunk);
     }
     for (auto& [key, object] : known_) {
       if (now.count(key) != 0) continue;
       object["metadata"]["resourceVersion"] = head;
-      tell("DELETED", object, chunk);
+      append("DELETED", object, chunk);
     }
     known_ = std::move(now);
     return true;
@@ -48,7 +50,7 @@ class Differences final : public http::BodyStream {
 
  private:
   /// Maps objects by uid: a recreated object is a different one. Returns the list's version.
-  std::string look(std::map<std::string, Json>& into) {
+  std::string readList(std::map<std::string, Json>& into) {
     http::Request request;
     request.method = "GET";
     request.path = path_;
@@ -64,7 +66,7 @@ class Differences final : public http::BodyStream {
     }
     return list.at("metadata").at("resourceVersion").get<std::string>();
   }
-  static void tell(const char* type, const Json& object, std::string& chunk) {
+  static void append(const char* type, const Json& object, std::string& chunk) {
     chunk += Json{{"type", type}, {"object", object}}.dump() + "\n";
   }
 
@@ -121,15 +123,16 @@ http::Response RealHandler::must(const std::string& method, const std::string& p
 }
 
 void RealHandler::wipe() {
-  const std::string ours = "/apis/elasticgpu.io/v1alpha/", core = "/api/v1/", carriers = "/apis/resource.k8s.io/v1/";
+  const std::string ours = "/apis/elasticgpu.io/v1alpha/", core = "/api/v1/",
+                    resourceClaims = "/apis/resource.k8s.io/v1/";
   // group and version, resource, whether it is namespaced
   const std::tuple<std::string, std::string, bool> kinds[] = {
       {core, "pods", true},
       {ours, "elasticgpuclaimtemplates", true},
-      {carriers, "resourceclaimtemplates", true},
+      {resourceClaims, "resourceclaimtemplates", true},
       {ours, "elasticgpuclaims", true},
       {ours, "elasticgpuquotas", true},
-      {carriers, "resourceclaims", true},
+      {resourceClaims, "resourceclaims", true},
       {ours, "elasticgpus", false},
       {ours, "elasticgpuclasses", false},
       {core, "nodes", false},

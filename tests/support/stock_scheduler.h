@@ -58,10 +58,11 @@ class StockScheduler {
     const auto& name = pod.metadata.name;
     std::vector<core::ResourceClaim> claims;
     std::vector<std::string> claimNodes;
-    if (v1alpha::pendingClaim(pod)) return say(pod, "cannot allocate all claims", {});
+    if (v1alpha::pendingClaim(pod)) return report(pod, "cannot allocate all claims", {});
     for (const auto& used : v1alpha::claimNames(pod)) {
-      const auto claim = world_.carrier(used);
-      if (!claim || claim->metadata.deleting() || !claim->allocation) return say(pod, "cannot allocate all claims", {});
+      const auto claim = world_.resourceClaim(used);
+      if (!claim || claim->metadata.deleting() || !claim->allocation)
+        return report(pod, "cannot allocate all claims", {});
       claimNodes.push_back(claim->allocation->nodeName);
       claims.push_back(*claim);
     }
@@ -87,7 +88,7 @@ class StockScheduler {
         done.push_back(name + " cleared " + claim.metadata.name);
         break;
       }
-    say(pod, choice.message, nominated);
+    report(pod, choice.message, nominated);
   }
 
   /// Returns the pods of lower priority to evict so that the pod fits on the node of its claims. Empty if that does not
@@ -106,7 +107,7 @@ class StockScheduler {
     return {};
   }
 
-  void say(const core::Pod& pod, const std::string& message, const std::string& nominated) {
+  void report(const core::Pod& pod, const std::string& message, const std::string& nominated) {
     const auto body =
         R"({"status":{"nominatedNodeName":")" + nominated +
         R"(","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":")" + message +

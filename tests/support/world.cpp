@@ -185,7 +185,7 @@ void World::schedule(const std::string& name) {
 
 void World::unreserve(const std::string& claim, const std::string& podName) {
   if (claim.empty()) return;
-  auto rc = carrier(claim);
+  auto rc = resourceClaim(claim);
   if (!rc) return;
   auto& all = rc->reservedFor;
   all.erase(std::remove_if(all.begin(), all.end(), [&](const auto& one) { return one.name == podName; }), all.end());
@@ -208,7 +208,7 @@ core::Pod World::pod(const std::string& name) { return must(client.get<core::Pod
 
 cache::Gpu World::gpu(const std::string& name) { return must(client.get<cache::Gpu>({"", name})); }
 
-std::optional<core::ResourceClaim> World::carrier(const std::string& name) {
+std::optional<core::ResourceClaim> World::resourceClaim(const std::string& name) {
   auto result = client.get<core::ResourceClaim>({"default", name});
   return result.ok() ? std::optional<core::ResourceClaim>(*result) : std::nullopt;
 }
@@ -347,7 +347,7 @@ std::string World::picture() {
     lines.push_back(line);
   }
   for (const auto& rc : must(client.listAll<core::ResourceClaim>({})))
-    lines.push_back("carrier " + rc.metadata.name +
+    lines.push_back("ResourceClaim " + rc.metadata.name +
                     (rc.allocation ? " on " + rc.allocation->nodeName : " unallocated"));
   for (const auto& p : must(client.listAll<core::Pod>({})))
     lines.push_back("pod " + p.metadata.name + (p.schedulingGates.empty() ? "" : " gated"));

@@ -72,7 +72,7 @@ class World {
   cache::Claim claim(const std::string& name);
   core::Pod pod(const std::string& name);
   cache::Gpu gpu(const std::string& name);
-  std::optional<core::ResourceClaim> carrier(const std::string& name);
+  std::optional<core::ResourceClaim> resourceClaim(const std::string& name);
   bool exists(const std::string& gpuName);
   /// Returns the reason of a claim's condition; empty if there is none.
   std::string reason(const std::string& name, std::string_view type = "Bound");

@@ -46,12 +46,12 @@ def sections(text):
 
 
 def without_blocks(text):
-    kept, inside = [], False
+    prose_lines, inside = [], False
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
             inside = not inside
-        kept.append("" if inside or line.lstrip().startswith("```") else line)
-    return kept
+        prose_lines.append("" if inside or line.lstrip().startswith("```") else line)
+    return prose_lines
 
 
 def anchors(text):
@@ -117,10 +117,10 @@ for path in files(".h", ".hpp", ".cpp", below=("api", "controller", "provisioner
 # Lengths, and the index.
 pages = sorted(each for each in documents if each.startswith(GUIDE + "/"))
 index = read("manifests/README.md")
-for path, most in [(each, MAX_WORDS) for each in pages] + [("manifests/README.md", MAX_INDEX_WORDS)]:
+for path, limit in [(each, MAX_WORDS) for each in pages] + [("manifests/README.md", MAX_INDEX_WORDS)]:
     words = len(read(path).split())
-    if words > most:
-        bad.append(f"{path}: {words} words; at most {most}")
+    if words > limit:
+        bad.append(f"{path}: {words} words; at most {limit}")
 for path in pages:
     if index.count(f"](guide/{os.path.basename(path)})") < 1:
         bad.append(f"manifests/README.md does not name {path}")

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-MOST = 50
+MAX_LINES = 50
 # Text with braces that open no scope: comments, strings, preprocessor lines.
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*',
                     re.S | re.M)
@@ -44,7 +44,7 @@ def functions(text):
 
 
 def too_long(text):
-    return [f for f in functions(text) if f[2] > MOST]
+    return [f for f in functions(text) if f[2] > MAX_LINES]
 
 
 def self_check():
@@ -53,10 +53,10 @@ def self_check():
                  "A::A(int a) : a_{a}, b_({1}) ", "template <class T, class U = std::less<>>\nauto f(T t) -> int ",
                  "const int kX = [](int a) ", "struct stat f() ", 'extern "C" int f() ', "const char* k = \"}}\";  // }\nint f() try ",
                  'namespace a __attribute__((visibility("hidden"))) {\nint f() '):
-        if not too_long(head + body(MOST + 1)):
+        if not too_long(head + body(MAX_LINES + 1)):
             sys.exit(f"functions_test: a planted function was not seen: {head!r}")
-        if too_long(head + body(MOST)):
-            sys.exit(f"functions_test: a function of {MOST} lines is none too long: {head!r}")
+        if too_long(head + body(MAX_LINES)):
+            sys.exit(f"functions_test: a function of {MAX_LINES} lines is none too long: {head!r}")
     for innocent in ("constexpr int kTable[] = " + body(60), "class A " + body(60), "enum class E " + body(60), "namespace a " + body(60),
                      "int f() " + body(30) + "int g() " + body(30), "#define F(x) {\nint f() " + body(30) + "/* { */ int g() " + body(30)):
         if too_long(innocent):
@@ -76,7 +76,7 @@ def main(root):
                     all_here = functions(f.read())
                 seen += len(all_here)
                 for name, line, length in all_here:
-                    if length > MOST:
+                    if length > MAX_LINES:
                         long[(os.path.relpath(path, root), name)] = (line, length)
     found = [f"{path}:{line}: {name} has {length} lines; which steps does it have?"
              for (path, name), (line, length) in sorted(long.items())]

@@ -161,15 +161,15 @@ def main(root, option):
     for kind in counts:
         allowed = limits["language"].setdefault(kind, {})
         for folder in sorted(set(allowed) | set(now.get(kind, {}))):
-            have, most = now.get(kind, {}).get(folder, 0), allowed.get(folder, 0)
-            if have > most:
-                wrong.append(f"{kind} of {folder}: {have} marked texts, {most} allowed (--list shows them)")
-            elif have < most and option == "--write":
+            have, limit = now.get(kind, {}).get(folder, 0), allowed.get(folder, 0)
+            if have > limit:
+                wrong.append(f"{kind} of {folder}: {have} marked texts, {limit} allowed (--list shows them)")
+            elif have < limit and option == "--write":
                 allowed[folder] = have
                 if have == 0:
                     del allowed[folder]
-            elif have < most:
-                wrong.append(f"{kind} of {folder}: {have} marked texts, fewer than the {most} allowed: lower the limit with --write")
+            elif have < limit:
+                wrong.append(f"{kind} of {folder}: {have} marked texts, fewer than the {limit} allowed: lower the limit with --write")
     if option == "--write":
         with open(LIMITS, "w", encoding="utf-8") as file:
             json.dump(limits, file, indent=1, sort_keys=True)

@@ -115,15 +115,15 @@ def main(root, option):
     for group, entries in found.items():
         allowed = limits["shape"].setdefault(group, {})
         for what in sorted(set(allowed) | set(entries)):
-            have, most = entries.get(what, 0), allowed.get(what, 0)
-            if have > most:
-                wrong.append(f"{group}: {what}: {have}" + (f", {most} allowed" if most else ""))
-            elif have < most and option == "--write":
+            have, limit = entries.get(what, 0), allowed.get(what, 0)
+            if have > limit:
+                wrong.append(f"{group}: {what}: {have}" + (f", {limit} allowed" if limit else ""))
+            elif have < limit and option == "--write":
                 allowed[what] = have
                 if have == 0:
                     del allowed[what]
-            elif have < most:
-                wrong.append(f"{group}: {what}: {have}, less than the {most} allowed: lower the limit with --write")
+            elif have < limit:
+                wrong.append(f"{group}: {what}: {have}, less than the {limit} allowed: lower the limit with --write")
     if option == "--write":
         with open(LIMITS, "w", encoding="utf-8") as file:
             json.dump(limits, file, indent=1, sort_keys=True)

@@ -19,7 +19,7 @@ TEST_F(QuestionsTest, APodsPinToItsNodeIsNoConditionOfItsOwn) {
   has(answer("/simulate", "drain=n2"), R"({"claim":"default/c","from":"n2","to":{"fits":false)");
 }
 
-TEST_F(QuestionsTest, AnUnpinnedPodKeepsWhatItAsksOfNodes) {
+TEST_F(QuestionsTest, AnUnpinnedPodRetainsWhatItAsksOfNodes) {
   bindsForItsPod("share");
   auto pod = podOn2("p", {"c"}, "ReplicaSet");
   pod.requiredNodeAffinity->terms[0].matchExpressions = {{"zone", "Exists", {}}};
@@ -175,7 +175,7 @@ TEST_F(QuestionsTest, NobodyMovesToAModelThatItsQuotaCloses) {
   has(answer("/defrag", "claim=waits"), R"("to":{"fits":true,"node":"n1")");
 }
 
-TEST_F(QuestionsTest, NobodyMovesToWhereRoomIsKept) {
+TEST_F(QuestionsTest, NobodyMovesToWhereCapacityIsReserved) {
   movable("c");
   has(answer("/defrag"), R"("moves":[{"claim":"default/c")");
   cache::Claim owner;
@@ -251,7 +251,7 @@ TEST_F(GangDefragTest, FewestMovesThatLetAllMembersIn) {
   refuses(400, "node: members of a gang are placed on several nodes", "/defrag", "claim=waits&node=n2");
 }
 
-TEST_F(GangDefragTest, WhatNoMoveHelpsIsSaid) {
+TEST_F(GangDefragTest, WhatNoMoveHelpsIsReported) {
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "90"}}; });
   has(answer("/defrag", "claim=mate"), R"j("text":"no moves would make gang train fit,)j"
                                        R"j( as far as was tried: 0 of 2 open members fit without a move, claim )j"
@@ -263,7 +263,7 @@ TEST_F(GangDefragTest, WhatNoMoveHelpsIsSaid) {
   has(answer("/defrag", "claim=waits"), R"("text":"all 2 open members of gang train fit as they are","possible":true)");
 }
 
-TEST_F(GangDefragTest, AGangThatCannotBeDecidedIsToldWhy) {
+TEST_F(GangDefragTest, AGangThatCannotBeDecidedGetsTheReason) {
   const auto refusal = [this](const std::string& why, const std::string& query = "claim=waits") {
     const auto json = answer("/defrag", query);
     has(json, R"("text":"no moves are planned for gang train: )" + why);
@@ -292,7 +292,7 @@ TEST_F(GangDefragTest, AGangThatCannotBeDecidedIsToldWhy) {
   has(answer("/defrag", "claim=mate"), R"("notDecided":"metadata.annotations[elasticgpu.io/gang-size]: )");
 }
 
-TEST_F(GangDefragTest, NoClaimMovesForAGangThatRoomAloneWouldNotHaveBound) {
+TEST_F(GangDefragTest, NoClaimMovesForAGangThatCapacityAloneWouldNotHaveBound) {
   bindsForItsPod("share");
   has(answer("/defrag", "claim=waits"), R"("text":"1 move would make gang train fit)");
   has(answer("/defrag", "claim=waits&evictable=1"),
@@ -312,7 +312,7 @@ TEST_F(GangDefragTest, NoClaimMovesForAGangThatRoomAloneWouldNotHaveBound) {
       R"({"claim":"default/mate","to":{"fits":true,"node":"n2","cards":[{"name":"n2-c)");
 }
 
-TEST_F(GangDefragTest, ATopologyKeepsMembersTogether) {
+TEST_F(GangDefragTest, ATopologyHoldsMembersTogether) {
   for (const std::string name : {"n1", "n2"}) {
     auto node = *stores.nodes.get({"", name});
     node.metadata.resourceVersion = next();

@@ -70,7 +70,7 @@ TEST_F(QuestionsTest, BodiesAreReadAsJsonOrYamlAndOnlyThose) {
             "Content-Type: \"text/plain\\x1b\" is not read; known are application/json, application/yaml\n");
 }
 
-TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
+TEST_F(QuestionsTest, AnAnswerThatReportsAnErrorIsMarked) {
   const auto marked = [&](const std::string& path, const std::string& query) {
     const auto headers = ask(path, query).headers;
     return std::any_of(headers.begin(), headers.end(),
@@ -96,13 +96,13 @@ TEST_F(QuestionsTest, LinesFitTheColumns) {
   claim(large, "60", "n1", "n1-c0");
   claim(huge, "90");
   const auto longest = [](const std::string& text) {
-    std::size_t most = 0;
+    std::size_t max = 0;
     for (std::size_t at = 0; at < text.size();) {
       const auto end = std::min(text.find('\n', at), text.size());
-      most = std::max(most, end - at);
+      max = std::max(max, end - at);
       at = end + 1;
     }
-    return most;
+    return max;
   };
   for (const auto& question :
        {std::string("/explain?claim=waits"), std::string("/simulate?claim=waits&drain=n1"), std::string("/forecast?"),

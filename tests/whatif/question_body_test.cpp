@@ -29,7 +29,7 @@ spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 30, 
   EXPECT_TRUE(q->steps.empty());
 }
 
-TEST(QuestionTest, StepsKeepTheirOrderAndTheirAmounts) {
+TEST(QuestionTest, StepsRetainTheirOrderAndTheirAmounts) {
   const auto q = ask(R"(
 claim: {spec: {egpuClassName: share}}
 steps:

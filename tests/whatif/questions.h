@@ -137,11 +137,11 @@ class QuestionsTest : public ::testing::Test {
     EXPECT_EQ(r.status, 200) << r.body;
     return r.body;
   }
-  void refuses(int status, const std::string& says, const std::string& path, const std::string& query = {},
+  void refuses(int status, const std::string& message, const std::string& path, const std::string& query = {},
                const std::string& body = {}) {
     const auto r = ask(path, query, body);
     EXPECT_EQ(r.status, status) << path << "?" << query;
-    EXPECT_NE(r.body.find(says), std::string::npos) << path << "?" << query << " → " << r.body;
+    EXPECT_NE(r.body.find(message), std::string::npos) << path << "?" << query << " → " << r.body;
   }
   static void has(const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << "no\n" << part << "\nin\n" << text;

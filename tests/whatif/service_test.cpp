@@ -65,7 +65,7 @@ TEST_F(QuestionsTest, OfAlternativesTheFirstThatFitsIsAnswered) {
       R"("fits":true)");
 }
 
-TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
+TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableReportsWhy) {
   claim("odd", "150");
   has(answer("/explain", "claim=odd"), "above 100 only whole cards are given");
   auto c = *stores.claims.get({"default", "waits"});
@@ -247,7 +247,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   fresh.deviceClassName = "elasticgpu.io";
   fresh.config.push_back(
       {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":40}}})"});
-  stores.carriers.informed(fresh);
+  stores.resourceClaims.informed(fresh);
   const auto unmade = answer("/simulate", "",
                              of("", ", resourceClaims: [" + entry +
                                         "]}\nstatus: {resourceClaimStatuses: [{name: egpu, resourceClaimName: "
@@ -262,7 +262,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   other.metadata.namespace_ = "default";
   other.metadata.resourceVersion = next();
   other.claim.deviceClassName = "nic.example.com";
-  stores.carrierTemplates.informed(other);
+  stores.resourceClaimTemplates.informed(other);
   has(answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/n: nic")),
       "ResourceClaimTemplate nic requests no ElasticGPU and is ignored");
   refuses(404, "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate \"default/none\"", "/simulate", "",
@@ -388,7 +388,7 @@ TEST_F(QuestionsTest, ImmediateClaimsThatAreStampedForAPodGoWhereItCanRun) {
   made.deviceClassName = "elasticgpu.io";
   made.config.push_back(
       {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":40}}})"});
-  stores.carriers.informed(made);
+  stores.resourceClaims.informed(made);
   const std::string name = "{name: egpu, resourceClaimName: p-egpu-x7x7x}";
   has(answer("/simulate", "", of("far", entry, name)), R"("fits":true,"node":"n2")");
   // An existing claim.
@@ -400,7 +400,7 @@ TEST_F(QuestionsTest, ImmediateClaimsThatAreStampedForAPodGoWhereItCanRun) {
   has(answer("/simulate", "", of("far", entry, name)), R"("fits":true,"node":"n2")");
 }
 
-TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutALookAtIt) {
+TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutReadingIt) {
   auto n2 = *stores.nodes.get({"", "n2"});
   n2.metadata.resourceVersion = next();
   n2.metadata.labels = {{"zone", "far"}};
@@ -436,7 +436,7 @@ TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutALookAtIt) {
       R"("fits":false,"why":"0/2 nodes fit: )");
 }
 
-TEST_F(QuestionsTest, WhatIsWrongWithAPodIsSaidOfTheBody) {
+TEST_F(QuestionsTest, WhatIsWrongWithAPodIsReportedOfTheBody) {
   refuses(404, "body: claim none: there is no ElasticGPUClaim \"default/none\", nor does one come with the pod",
           "/simulate", "",
           "kind: Pod\nmetadata: {annotations: {egpuc.elasticgpu.io/a: none}}\nspec: {containers: []}\n");
@@ -531,7 +531,7 @@ TEST_F(QuestionsTest, ForecastsTheUsualOrAGivenSize) {
   has(answer("/forecast", "class=share&gpu-core=10&node=n1"), R"("count":8,)");
 }
 
-TEST_F(QuestionsTest, AClassThatIsNotReadyHasRoomForNothing) {
+TEST_F(QuestionsTest, AClassThatIsNotReadyHasNoCapacity) {
   addClass("idle");
   auto cls = *stores.classes.get({"", "idle"});
   cls.metadata.resourceVersion = next();
@@ -570,7 +570,7 @@ TEST_F(QuestionsTest, TheMetricLeavesOutNodesThatTheClassDoesNotTolerate) {
   has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 0\n");
 }
 
-TEST_F(QuestionsTest, TheMetricIsWorkedOutNowAndThenAndSaysHowOldItIs) {
+TEST_F(QuestionsTest, TheMetricIsWorkedOutNowAndThenAndReportsHowOldItIs) {
   server::PrometheusMetrics metrics;
   questions.publish(metrics);
   has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 1\n");
@@ -631,12 +631,12 @@ TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
 /// A clock that advances one second with each read.
 class HurriedClock final : public base::Clock {
  public:
-  Steady now() const override { return Steady(std::chrono::seconds(++looks_)); }
+  Steady now() const override { return Steady(std::chrono::seconds(++reads_)); }
   Wall wall() const override { return {}; }
   bool sleepUntil(Steady, std::stop_token) override { return true; }
 
  private:
-  mutable std::atomic<int> looks_{1000};
+  mutable std::atomic<int> reads_{1000};
 };
 
 TEST_F(QuestionsTest, AQuestionIsGivenUpAtItsDeadline) {

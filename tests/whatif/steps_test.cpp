@@ -101,7 +101,7 @@ TEST_F(StepsTest, WhatGrowsWhereItsNamespaceMayUseTheClassNoMoreIsRefused) {
 }
 
 /// Compares with the controller's own answer, with capacity nominated to a preemptor.
-TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
+TEST_F(StepsTest, AResizeLeavesCapacityThatIsReservedForOthersAsTheControllerDoes) {
   movable("a", {{"resizable", "true"}});
   change("waits", [](auto& claim) {
     claim.status.priority = 5;
@@ -116,9 +116,9 @@ TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
     const auto decided = view.decideResize(ask, device);
     view.forgetResize(device);
     EXPECT_EQ(decided.inPlace, fits) << percent;
-    const auto said = answer("/simulate", std::string("resize=a,gpu-core=") + percent);
-    has(said, std::string(R"("inPlace":)") + (fits ? "true" : "false"));
-    if (!fits) has(said, decided.why);
+    const auto reply = answer("/simulate", std::string("resize=a,gpu-core=") + percent);
+    has(reply, std::string(R"("inPlace":)") + (fits ? "true" : "false"));
+    if (!fits) has(reply, decided.why);
   }
   has(answer("/simulate", "resize=b,gpu-core=100"), R"("inPlace":true)");
 }
@@ -156,7 +156,7 @@ TEST_F(StepsTest, ANewClaimGetsTheFirstOfItsAlternativesThatFits) {
       R"("created":{"claim":"default/e","to":{"fits":true,"node":"n2")");
 }
 
-TEST_F(StepsTest, OfAPodsClaimItIsSaidThatItsGangDecides) {
+TEST_F(StepsTest, OfAPodsClaimItIsReportedThatItsGangDecides) {
   bindsForItsPod("share");
   const std::string pod =
       "kind: Pod\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/gpu: waits}}\nspec: {containers: [{name: "

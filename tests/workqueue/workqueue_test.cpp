@@ -139,7 +139,7 @@ TEST_F(WorkQueueTest, BucketSpacesOutRetriesOfManyKeys) {
   EXPECT_EQ(take(), "y");
 }
 
-TEST_F(WorkQueueTest, RateLimitedKeyWaitsAtLeastAsLongAsTold) {
+TEST_F(WorkQueueTest, RateLimitedKeyWaitsAtLeastAsLongAsRequested) {
   queue.addRateLimited("a", milliseconds(3000));
   clock.advance(milliseconds(2999));
   EXPECT_EQ(queue.depth(), 0U);
@@ -189,7 +189,7 @@ class CreepingClock final : public base::Clock {
   mutable std::atomic<Steady> now_{Steady(std::chrono::hours(1))};
 };
 
-TEST_F(FairWorkQueueTest, AStepMayTurnSlowWhileATurnIsTaken) {
+TEST_F(FairWorkQueueTest, AStepMayBecomeSlowWhileAKeyIsTaken) {
   CreepingClock creeping;
   WorkQueue queue("test", creeping, metrics, {}, byPrefix(5));
   for (const auto* group : {"a", "b", "c"}) {
@@ -233,7 +233,7 @@ TEST_F(FairWorkQueueTest, ReadyKeyGoesFirstOnceItMay) {
   EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/1", "a/9", "a/0"}));
 }
 
-TEST_F(FairWorkQueueTest, GroupsTakeTurns) {
+TEST_F(FairWorkQueueTest, GroupsAlternate) {
   WorkQueue queue("test", clock, metrics, {}, byPrefix(0));
   addMany(queue, "a", 3);
   addMany(queue, "b", 1);
@@ -309,7 +309,7 @@ TEST_F(SlowGroupsTest, HaveHalfOfTheWorkersWhileOthersWait) {
   EXPECT_GE(counts.at("well") + counts.at("fine"), 6);
 }
 
-TEST_F(SlowGroupsTest, TakeTurns) {
+TEST_F(SlowGroupsTest, AreServedRoundRobin) {
   makeSlow(20, 1);
   std::map<std::string, int> served;
   for (std::size_t left = 20; left > 0;) {
@@ -499,7 +499,7 @@ class QueueMetrics final : public base::Metrics {
   std::map<std::string, double> values;
 };
 
-TEST(WorkQueueMetrics, TellDepthLatencyAndRetries) {
+TEST(WorkQueueMetrics, ReportDepthLatencyAndRetries) {
   base::ManualClock clock;
   QueueMetrics metrics;
   WorkQueue queue("m", clock, metrics);

@@ -61,7 +61,7 @@ std::string Cards::whyGone(const std::string& card) const {
   const auto have = store_.get({"", card});
   if (!have || !have->isCard()) return {};
   const auto by = have->metadata.label(keys::kDiscoveredByLabel);
-  const auto same = [&](const auto& said) { return base::lowered(said.uuid) == card; };
+  const auto same = [&](const auto& each) { return base::lowered(each.uuid) == card; };
   for (const auto& [plugin, answer] : survey_.answers()) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
     const auto& found = answer.cards.gpus;
@@ -115,8 +115,8 @@ base::Status Cards::publish(const std::stop_token& stop) {
   auto status = publisher_.publish(answers, stop);
   if (!options_.attribute || !(status.ok() || refusedAsItIs(status))) return status;
   const auto readings = readingsOf(merge(answers, options_.publisher.node), answers);
-  const auto told = publisher_.publishUsage(answers, options_.attribute(readings, stop), stop);
-  return status.ok() ? told : status;
+  const auto published = publisher_.publishUsage(answers, options_.attribute(readings, stop), stop);
+  return status.ok() ? published : status;
 }
 
 std::vector<usage::Reading> Cards::readings() const {
@@ -126,8 +126,8 @@ std::vector<usage::Reading> Cards::readings() const {
 
 std::chrono::milliseconds Cards::wait(int failures, const base::Status& status) {
   const auto doubled = options_.backoff * (int64_t{1} << std::min(failures - 1, 20));
-  const auto most = std::min(doubled, options_.maxBackoff);
-  const std::chrono::milliseconds half(most / 2);
+  const auto max = std::min(doubled, options_.maxBackoff);
+  const std::chrono::milliseconds half(max / 2);
   const auto jittered = half + std::chrono::milliseconds(random_.below(static_cast<uint64_t>(half.count() + 1)));
   return status.retryAfter ? std::max(jittered, *status.retryAfter) : jittered;
 }

@@ -21,10 +21,10 @@ constexpr int64_t kMaxIndex = 1023, kMaxNuma = 1023, kMaxSms = 1'000'000, kMaxMi
                   kMaxLinksToPeer = 1024, kMaxMemory = int64_t{1} << 50;
 constexpr std::size_t kMaxLinks = 256, kMaxAttributes = 64, kMaxNameLength = 63, kMaxTextLength = 253;
 // Limits of messages about cards.
-constexpr std::size_t kMaxRemarks = 32, kMaxRemarkLength = 400, kMaxSaidLength = 900;
+constexpr std::size_t kMaxRemarks = 32, kMaxRemarkLength = 400, kMaxMessageLength = 900;
 
-bool printable(std::string_view text, std::size_t most) {
-  return text.size() <= most && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+bool printable(std::string_view text, std::size_t max) {
+  return text.size() <= max && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 /// Returns why the API can't represent this card; empty if it can.
@@ -107,7 +107,7 @@ PluginReport ask(plugin::Provisioner& plugin) {
 }
 
 std::string warningOf(const std::string& plugin, std::string_view words) {
-  return base::shortened(plugin + ": " + base::printable(words), kMaxSaidLength);
+  return base::shortened(plugin + ": " + base::printable(words), kMaxMessageLength);
 }
 
 MergedCards merge(const Answers& answers, const std::string& node) {

@@ -72,7 +72,7 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   noteUnpublished(answers, found);
   remarks_ = std::move(found.remarks);
   Status first;
-  const auto keep = [&](const Status& status) {
+  const auto proceed = [&](const Status& status) {
     if (first.ok() && !status.ok()) first = status;
     return !away(status);
   };
@@ -86,8 +86,8 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   });
   bool there = true;
   for (auto it = found.cards.begin(); there && it != found.cards.end(); ++it)
-    there = keep(publishCard(it->first, it->second, answers, stop));
-  for (auto it = absent.begin(); there && it != absent.end(); ++it) there = keep(missing(*it, answers, stop));
+    there = proceed(publishCard(it->first, it->second, answers, stop));
+  for (auto it = absent.begin(); there && it != absent.end(); ++it) there = proceed(missing(*it, answers, stop));
   report(std::exchange(remarks_, {}), found.warnings);
   return first;
 }
@@ -192,14 +192,14 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
     if (const auto diagnosis = diagnose(have->spec.card->uuid, plugin, answers, nullptr))
       return reportHealth(name, *diagnosis, &answer, stop);
     if (!answer.cards.reply.ok()) return Status::okay();
-    const auto told =
+    const auto written =
         reportHealth(name,
                      {{false, std::string(health::kCardGone),
                        "provisioner " + plugin + " no longer finds it on node " + options_.node +
                            "; put it back, or delete the claims that use it: its object is deleted after them"},
                       std::nullopt},
                      &answer, stop);
-    return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
+    return written.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : written;
   }
   // The plugin that found the card is not installed, or has not started yet.
   if (by.empty() || clock_.now() - since_ < options_.notAnsweringAfter) return Status::okay();
@@ -315,7 +315,7 @@ Status Publisher::reportUsage(const std::string& name, const usage::CardUse* now
     const auto pruned = usagePruned_.find(name);
     if (pruned != usagePruned_.end() && !have.status.usage && clock_.now() - pruned->second < kPrunedUsageInterval)
       return Status::okay();
-    if (!have.isCard() || !usage::toTell(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
+    if (!have.isCard() || !usage::shouldReport(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
       return Status::okay();
     auto written = client_.patch<Gpu>(
         {"", name}, kube::PatchType::merge,
@@ -400,10 +400,10 @@ void Publisher::noteUnpublished(const Answers& answers, MergedCards& found) cons
 }
 
 void Publisher::report(const std::vector<std::string>& refused, const std::vector<std::string>& warnings) {
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   const auto each = [&](const std::vector<std::string>& all, const std::string& reason, const char* what) {
     for (const auto& words : all) {
-      told.push_back(words);
+      reports.push_back(words);
       if (std::find(reported_.begin(), reported_.end(), words) != reported_.end()) continue;
       log::warn(what, {{"node", options_.node}, {"what", words}});
       // Refers to the node as the kubelet does where it does not know the uid.
@@ -414,7 +414,7 @@ void Publisher::report(const std::vector<std::string>& refused, const std::vecto
   each(warnings, "DiscoveryWarning", "warning of a provisioner about the node's cards");
   if (const auto warning = options_.warning ? options_.warning() : ""; !warning.empty())
     each({warning}, "CardsReachableWithoutClaim", "cards are accessible without a claim");
-  reported_ = std::move(told);
+  reported_ = std::move(reports);
 }
 
 }  // namespace egpu::agent::cards

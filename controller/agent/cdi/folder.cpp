@@ -202,10 +202,10 @@ Result<Draft> Folder::draft(const Spec& spec) const {
     return Status(Code::invalid, fileOf(spec.deviceUid) + ": would be larger than 1 MiB");
   auto beside = base::writeBeside(fileOf(spec.deviceUid) + std::string(kPartEnd), text);
   if (!beside) return beside.status();
-  Spec said = spec;
-  for (auto& node : said.edits.deviceNodes)
+  Spec written = spec;
+  for (auto& node : written.edits.deviceNodes)
     if (node.hostPath == node.path) node.hostPath.clear();
-  return Draft(std::move(said), std::move(*beside));
+  return Draft(std::move(written), std::move(*beside));
 }
 
 Status Folder::write(const Spec& spec) {

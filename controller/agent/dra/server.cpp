@@ -26,9 +26,9 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr int kLookMs = 1000;       // interval between two checks of the sockets' files
-constexpr int kMaxStreams = 64;     // maximum threads, one per health stream; the kubelet opens one stream
-constexpr int kMaxBytes = 4 << 20;  // maximum size of a message, as in the kubelet
+constexpr int kCheckIntervalMs = 1000;  // interval between two checks of the sockets' files
+constexpr int kMaxStreams = 64;         // maximum threads, one per health stream; the kubelet opens one stream
+constexpr int kMaxBytes = 4 << 20;      // maximum size of a message, as in the kubelet
 
 /// Writes gRPC's errors to the agent's log.
 void logGrpc(gpr_log_func_args* args) {
@@ -83,7 +83,7 @@ Status Server::start() {
   services_->server = builder.BuildAndStart();
   if (!services_->server) return {Code::internal, "the gRPC server does not start"};
   restore();
-  thread_ = std::jthread([this](const std::stop_token& stop) { keep(stop); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { watchSockets(stop); });
   return Status::okay();
 }
 
@@ -116,9 +116,9 @@ std::string Server::wrong() const {
 
 void Server::healthChanged() { services_->feed.changed(); }
 
-void Server::keep(const std::stop_token& stop) {
+void Server::watchSockets(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    serve(kLookMs);
+    serve(kCheckIntervalMs);
     if (!stop.stop_requested()) restore();
   }
 }

@@ -57,7 +57,7 @@ class Server {
 
  private:
   struct Services;
-  void keep(const std::stop_token& stop);
+  void watchSockets(const std::stop_token& stop);
   void restore();
   base::Status open();
   void note(const base::Status& status);

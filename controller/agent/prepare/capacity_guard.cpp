@@ -18,8 +18,8 @@ constexpr std::size_t kMaxNamed = 8;  ///< maximum holders named in a refusal
 
 /// Adds amounts ≥ 0; saturates instead of overflowing.
 int64_t sum(int64_t a, int64_t b) {
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  return a > most - b ? most : a + b;
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  return a > max - b ? max : a + b;
 }
 
 struct Amounts {
@@ -102,11 +102,11 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
   if (!draft) return draft.status();
   CapacityRequest mine{wanted, cards, std::move(*draft)};
   base::MutexLock lock(mutex_);
-  waiting_.push_back(&mine);
+  pending_.push_back(&mine);
   changed_.wait(lock, [&]() EGPU_REQUIRES(mutex_) { return mine.answered || !deciding_; });
   if (mine.answered) return mine.answer;
   deciding_ = true;
-  const auto together = std::exchange(waiting_, {});
+  const auto together = std::exchange(pending_, {});
   lock.unlock();
   decide(together);
   lock.lock();

@@ -31,7 +31,7 @@ class CapacityGuard {
   /// Number of waiting callers, for tests.
   std::size_t waiting() const {
     const base::MutexLock lock(mutex_);
-    return waiting_.size();
+    return pending_.size();
   }
 
  private:
@@ -47,7 +47,7 @@ class CapacityGuard {
   cdi::Folder& folder_;
   mutable base::Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<CapacityRequest*> waiting_ EGPU_GUARDED_BY(mutex_);
+  std::vector<CapacityRequest*> pending_ EGPU_GUARDED_BY(mutex_);
   bool deciding_ EGPU_GUARDED_BY(mutex_) = false;
 };
 

@@ -132,8 +132,8 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::s
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
     if (plugin == nullptr) continue;
-    const auto turn = limiter_.take(name);
-    if (!turn) return turn.status();
+    const auto slot = limiter_.take(name);
+    if (!slot) return slot.status();
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
   }

@@ -29,11 +29,11 @@ constexpr std::chrono::milliseconds kFirstPause{250}, kMaxPause{4'000};
 
 /// Returns a client with short timeouts: the kubelet waits 45 s for all calls of one prepare.
 kube::Client impatient(kube::Client& client) {
-  constexpr std::chrono::milliseconds most{8'000};
+  constexpr std::chrono::milliseconds max{8'000};
   kube::ClientOptions options = client.options();
   options.brief = true;
-  options.requestTimeout = std::min(options.requestTimeout, most);
-  options.listTimeout = std::min(options.listTimeout, most);
+  options.requestTimeout = std::min(options.requestTimeout, max);
+  options.listTimeout = std::min(options.listTimeout, max);
   return {client.transport(), client.clock(), client.random(), client.metrics(), std::move(options)};
 }
 
@@ -64,10 +64,10 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const
   return spec;
 }
 
-/// Takes one of `most` places until destruction.
+/// Takes one of `max` places until destruction.
 class CallPlace {
  public:
-  CallPlace(std::atomic<int>& used, int most) : used_(used), taken_(used.fetch_add(1) < most) {}
+  CallPlace(std::atomic<int>& used, int max) : used_(used), taken_(used.fetch_add(1) < max) {}
   CallPlace(const CallPlace&) = delete;
   CallPlace& operator=(const CallPlace&) = delete;
   ~CallPlace() { used_.fetch_sub(1); }
@@ -155,7 +155,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   const Status first = withClaim(claim, ids.status());
   report(claim, pods, first, stop);
   if (first.code() != Code::unavailable || options_.patience.count() == 0) return first;
-  const CallPlace place(waiting_, options_.maxWaiting);
+  const CallPlace place(waitingPrepares_, options_.maxWaiting);
   return place.taken() ? tryAgain(claim, first, stop) : first;
 }
 
@@ -325,8 +325,8 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
 
 /// (P2). A refusal removes the part.
 Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
-  const auto turn = limiter_.take(spec.provisioner);
-  if (!turn) return turn.status();  // the part stays: an earlier try may have staged it
+  const auto slot = limiter_.take(spec.provisioner);
+  if (!slot) return slot.status();  // the part stays: an earlier try may have staged it
   const auto reply = plugin.stage(request);
   const bool refused = !reply.ok() && !plugin::indefinite(reply.outcome);
   if (refused)
@@ -365,8 +365,8 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePr
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
   const auto request = inOrder(requestFor(authorizePrepare));
-  auto turn = limiter_.take(provisioner);
-  if (!turn) return turn.status();
+  auto slot = limiter_.take(provisioner);
+  if (!slot) return slot.status();
   const auto reply = (*plugin)->mount(request, {}, {});
   if (auto s = fromReply(reply.reply, provisioner + " mount"); !s.ok()) return s;
   Permitted permitted = options_.permitted;
@@ -425,8 +425,8 @@ Status ClaimPreparer::unstage(const cdi::Folder::StoredSpec& entry) {
     return Status::okay();
   }
   if (!plugin) return plugin.status();
-  const auto turn = limiter_.take(name);
-  if (!turn) return turn.status();
+  const auto slot = limiter_.take(name);
+  if (!slot) return slot.status();
   if (auto s = fromReply((*plugin)->unmount(entry.deviceUid, {}, {}), name + " unmount"); !s.ok()) return s;
   return fromReply((*plugin)->unstage(entry.deviceUid), name + " unstage");
 }

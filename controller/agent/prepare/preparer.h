@@ -182,9 +182,9 @@ class ClaimPreparer {
   cdi::Folder& folder_;
   CapacityGuard fence_;
   const PreparerOptions options_;
-  ClaimLocks locks_;             ///< by "namespace/name"
-  CallLimiter limiter_;          ///< limits calls of plugins
-  std::atomic<int> waiting_{0};  ///< prepares that wait between two tries
+  ClaimLocks locks_;                     ///< by "namespace/name"
+  CallLimiter limiter_;                  ///< limits calls of plugins
+  std::atomic<int> waitingPrepares_{0};  ///< prepares that wait between two tries
 };
 
 }  // namespace egpu::agent

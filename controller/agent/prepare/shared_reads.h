@@ -33,10 +33,10 @@ class SharedReads {
       Line& line = lines_[key];
       if (!line.next) line.next = std::make_shared<Round>();
       const auto round = line.next;
-      ++waiting_;
+      ++waitingCallers_;
       const bool goesOn =
           changed_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return round->answer || !line.reading; });
-      --waiting_;
+      --waitingCallers_;
       if (!goesOn) return base::Status(base::Code::cancelled, "stopped");
       if (!round->answer) perform(key, line, read, stop);
       const bool stopped = !round->answer->ok() && round->answer->status().code() == base::Code::cancelled;
@@ -47,7 +47,7 @@ class SharedReads {
   /// Number of waiting callers, for tests.
   int waiting() const {
     const base::MutexLock lock(mutex_);
-    return waiting_;
+    return waitingCallers_;
   }
 
  private:
@@ -81,7 +81,7 @@ class SharedReads {
   mutable base::Mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Line> lines_ EGPU_GUARDED_BY(mutex_);
-  int waiting_ EGPU_GUARDED_BY(mutex_) = 0;
+  int waitingCallers_ EGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace egpu::agent

@@ -120,8 +120,8 @@ class Walk {
 /// Limits a removal in time: a container may add files while they are removed.
 class Limit {
  public:
-  Limit(const std::stop_token& stop, std::chrono::milliseconds most)
-      : stop_(stop), until_(std::chrono::steady_clock::now() + most) {}
+  Limit(const std::stop_token& stop, std::chrono::milliseconds max)
+      : stop_(stop), until_(std::chrono::steady_clock::now() + max) {}
   /// Returns OK while the limit is not reached.
   Status reached() const {
     if (stop_.stop_requested()) return {Code::cancelled, "stopped"};
@@ -222,8 +222,8 @@ std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bou
 }
 
 Status removeLeft(const std::string& stateFolder, const std::string& uid, const std::stop_token& stop,
-                  std::chrono::milliseconds most) {
-  const Limit limit(stop, most);
+                  std::chrono::milliseconds max) {
+  const Limit limit(stop, max);
   const Bounds bounds;
   std::vector<fs::path> all;
   Walk walk(bounds, [&](const fs::path& path, const std::string& its, bool left) {

@@ -25,9 +25,9 @@ std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bou
 
 /// Removes the files "<uid>.left-…" that plugins set aside because they lacked permission to delete them; `uid` "": of
 /// all devices. Follows no symlink, enters no mount point, and descends to any depth with two open folders.
-/// Code::unavailable names a path that can't be removed. Code::cancelled: stopped. Code::deadline: `most` has passed,
+/// Code::unavailable names a path that can't be removed. Code::cancelled: stopped. Code::deadline: `max` has passed,
 /// as the amount is unbounded; the next call continues.
 base::Status removeLeft(const std::string& stateFolder, const std::string& uid, const std::stop_token& stop,
-                        std::chrono::milliseconds most);
+                        std::chrono::milliseconds max);
 
 }  // namespace egpu::agent

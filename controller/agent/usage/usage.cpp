@@ -123,8 +123,8 @@ Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares,
   return out;
 }
 
-bool toTell(const core::HeapOptional<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
-            std::chrono::milliseconds every, core::HeapOptional<v1alpha::CardUsage>& after) {
+bool shouldReport(const core::HeapOptional<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
+                  std::chrono::milliseconds every, core::HeapOptional<v1alpha::CardUsage>& after) {
   after.reset();
   if (now != nullptr) after = statusOf(*now, wall);
   if (!before) return after.has_value();

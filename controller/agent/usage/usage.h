@@ -75,7 +75,7 @@ Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares,
 /// Sets `after` to the status of `now` (null: unknown), and returns true if it must replace `before` in the card's
 /// status. A first usage is written immediately. Later ones require that the last write is at least `every` ago, and
 /// that usage is unknown or moved noticeably: by a twentieth of the card or of a device's grant, or to or from zero.
-bool toTell(const core::HeapOptional<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
-            std::chrono::milliseconds every, core::HeapOptional<v1alpha::CardUsage>& after);
+bool shouldReport(const core::HeapOptional<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
+                  std::chrono::milliseconds every, core::HeapOptional<v1alpha::CardUsage>& after);
 
 }  // namespace egpu::agent::usage

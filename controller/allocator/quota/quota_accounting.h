@@ -69,6 +69,7 @@ class QuotaAccounting {
   /// Amounts that are reserved for claims of the namespace which come before these requests in queue order.
   std::vector<scheduler::QuotaAsked> reservedBefore(const std::string& namespace_,
                                                     const std::vector<SchedulingRequest>& asks) const;
+  void setReservationLimits(const scheduler::ReservationLimits& limits) { reservations_.setLimits(limits); }
   bool hasReservations() const { return !reservations_.empty(); }
   /// Reserves quota of the namespace for claims that exceed it, unless the quotas never allow their amounts.
   void reserve(const std::string& namespace_, QuotaWaiter waiter, int64_t now);

@@ -52,7 +52,7 @@ std::vector<std::string> QuotaReservations::expire(int64_t now) {
   for (auto it = spaces_.begin(); it != spaces_.end();) {
     auto& space = it->second;
     space.askedAt = std::min(space.askedAt, now);
-    const bool expires = space.owner && now - space.askedAt >= kReservationTtl;
+    const bool expires = space.owner && now - space.askedAt >= limits_.ttl;
     if (expires) ended.push_back(it->first);
     it = expires || (!space.owner && space.restsUntil <= now) ? spaces_.erase(it) : std::next(it);
   }
@@ -62,7 +62,7 @@ std::vector<std::string> QuotaReservations::expire(int64_t now) {
 std::vector<std::string> QuotaReservations::ownersToAsk(int64_t now) const {
   std::vector<std::string> names;
   for (const auto& [name, space] : spaces_)
-    if (space.owner && now - space.askedAt >= kReservationRenewAfter) names.push_back(space.owner->first.name);
+    if (space.owner && now - space.askedAt >= limits_.renewAfter()) names.push_back(space.owner->first.name);
   return names;
 }
 

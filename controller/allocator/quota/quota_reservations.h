@@ -5,7 +5,7 @@
 //   The quota is 100Gi, used by ten claims of 10Gi. Claim a is pending for 60Gi, b of lower priority for 10Gi.
 //   One of the ten ends: 10Gi are free, b stays pending. Six have ended: a is bound. One more ends: b is bound.
 //
-// A reservation ends when its owner is decided or deleted, or has not renewed it for kReservationTtl. After
+// A reservation ends when its owner is decided or deleted, or has not renewed it for ReservationLimits::ttl. After
 // kMaxReservationTime it ends in any case, and the namespace gets none for the same time. So an owner that is never
 // served does not block the namespace permanently. Not thread-safe.
 #pragma once
@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "controller/allocator/reservation_budget.h"
 #include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/quota/quota.h"
 
@@ -31,10 +32,10 @@ struct QuotaWaiter {
 
 class QuotaReservations {
  public:
-  static constexpr int64_t kReservationTtl = 600;  ///< seconds; longer than any backoff between two attempts of a claim
-  static constexpr int64_t kReservationRenewAfter = 120;
-  static constexpr int64_t kMaxReservationTime = 86'400;
+  static constexpr int64_t kMaxReservationTime = ReservationBudget::kMaxReservationTime;
 
+  /// Only ttl and renewAfter() count.
+  void setLimits(const scheduler::ReservationLimits& limits) { limits_ = limits; }
   bool empty() const { return spaces_.empty(); }
   /// Handles a refusal of the claims at `now`: they get or renew the namespace's reservation, unless an owner comes
   /// before them or the namespace is in its pause. Returns true if a reservation ended.
@@ -58,6 +59,7 @@ class QuotaReservations {
     int64_t restsUntil = 0;  ///< no reservation before
   };
 
+  scheduler::ReservationLimits limits_;
   std::map<std::string, Space, std::less<>> spaces_;  ///< by namespace
 };
 

@@ -211,9 +211,9 @@ bool readAmount(Value& value, std::string_view unit, int64_t& out, Failure& f) {
   const auto quantity = v1alpha::parseQuantity(text, &error);
   if (!quantity) return f.is("must be a quantity: " + error);
   __int128 units = quantity->nano / (unit == "m" ? 1'000'000 : 1'000'000'000);
-  constexpr __int128 most = INT64_MAX;
-  if (units > most) units = most;
-  if (units < -most) units = -most;
+  constexpr __int128 max = INT64_MAX;
+  if (units > max) units = max;
+  if (units < -max) units = -max;
   out = static_cast<int64_t>(units);
   return true;
 }

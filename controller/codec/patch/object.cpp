@@ -1,3 +1,4 @@
+#include "controller/codec/fields_dra.h"
 #include "controller/codec/fields_v1alpha.h"
 #include "controller/codec/json/writer.h"
 #include "controller/codec/patch.h"

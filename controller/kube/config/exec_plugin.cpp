@@ -29,7 +29,7 @@ using Steady = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kMaxErrors = 1024;
-constexpr milliseconds kLook{50};  ///< poll interval of the stop token
+constexpr milliseconds kPollInterval{50};  ///< poll interval of the stop token
 
 /// Finds a bare name in PATH; a command with a '/' became absolute when the kubeconfig was read.
 std::optional<std::string> executable(const std::string& command) {
@@ -74,10 +74,10 @@ std::vector<std::string> environmentOf(const ExecPlugin& plugin, const Endpoint&
   return out;
 }
 
-/// Reads the available bytes until `into` exceeds `atMost` bytes. False at the end of the stream.
-bool drain(int fd, std::string& into, std::size_t atMost) {
+/// Reads the available bytes until `into` exceeds `max` bytes. False at the end of the stream.
+bool drain(int fd, std::string& into, std::size_t max) {
   char chunk[4096];
-  while (into.size() <= atMost) {
+  while (into.size() <= max) {
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n > 0)
       into.append(chunk, static_cast<std::size_t>(n));
@@ -133,7 +133,7 @@ Result<codec::ExecCredential> runExecPlugin(const ExecPlugin& plugin, const Endp
     pollfd watched[3] = {{outputOpen ? child->output() : -1, POLLIN, 0},
                          {errorsOpen ? errorsRead.get() : -1, POLLIN, 0},
                          {child->exited(), POLLIN, 0}};
-    (void)::poll(watched, 3, static_cast<int>(kLook.count()));
+    (void)::poll(watched, 3, static_cast<int>(kPollInterval.count()));
     ended = watched[2].revents != 0;
     outputOpen = outputOpen && drain(child->output(), output, limits.output);
     errorsOpen = errorsOpen && drain(errorsRead.get(), errors, 8 * kMaxErrors);

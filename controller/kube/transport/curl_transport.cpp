@@ -151,7 +151,7 @@ class CurlTransport final : public Transport {
       if (!t->chunks.empty()) {
         const std::string chunk = std::move(t->chunks);
         t->chunks.clear();
-        const bool resume = std::exchange(t->paused, false);
+        const bool resume = std::exchange(t->receivePaused, false);
         lock.unlock();
         if (resume) command({Command::Kind::resume, t});
         const bool more = data(chunk);

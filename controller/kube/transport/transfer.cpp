@@ -64,7 +64,7 @@ std::size_t onBody(char* data, std::size_t size, std::size_t n, void* user) {
   if (t.abandoned) return 0;
   if (t.streaming && t.response.status == 200) {
     if (t.chunks.size() >= t.streamBuffer) {
-      t.paused = true;
+      t.receivePaused = true;
       return CURL_WRITEFUNC_PAUSE;
     }
     t.chunks.append(data, bytes);

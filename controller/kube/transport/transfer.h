@@ -41,11 +41,11 @@ struct Transfer {
 
   base::Mutex mutex;
   std::condition_variable_any changed;
-  int sends EGPU_GUARDED_BY(mutex) = 0;          ///< number of times that sending the request began
-  HttpResponse response EGPU_GUARDED_BY(mutex);  ///< head, and the body unless streamed
-  bool headDone EGPU_GUARDED_BY(mutex) = false;  ///< head of the final answer, not of a 1xx
-  std::string chunks EGPU_GUARDED_BY(mutex);     ///< streamed data, not consumed yet
-  bool paused EGPU_GUARDED_BY(mutex) = false;
+  int sends EGPU_GUARDED_BY(mutex) = 0;               ///< number of times that sending the request began
+  HttpResponse response EGPU_GUARDED_BY(mutex);       ///< head, and the body unless streamed
+  bool headDone EGPU_GUARDED_BY(mutex) = false;       ///< head of the final answer, not of a 1xx
+  std::string chunks EGPU_GUARDED_BY(mutex);          ///< streamed data, not consumed yet
+  bool receivePaused EGPU_GUARDED_BY(mutex) = false;  ///< libcurl delivers no data: `chunks` is full
   bool tooBig EGPU_GUARDED_BY(mutex) = false;
   bool abandoned EGPU_GUARDED_BY(mutex) = false;  ///< the caller has returned: the data is not read any more
   bool finished EGPU_GUARDED_BY(mutex) = false;

@@ -204,7 +204,7 @@ Findings checkRuntime(const Inventory& inventory) {
                        "install containerd " + std::string(least == kContainerd20 ? "2.0" : "1.7") +
                            " or later, or CRI-O 1.23 or later, on node " + name});
   }
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (const auto& event : inventory.of("Event")) {
     const auto message = textAt(event, {"message"});
     if (message.find("CDI device") == std::string::npos || message.find("elasticgpu.io/") == std::string::npos)
@@ -213,7 +213,7 @@ Findings checkRuntime(const Inventory& inventory) {
     if (node.empty())
       node = nodeOf(inventory.find("Pod", textAt(event, {"involvedObject", "name"}),
                                    textAt(event, {"involvedObject", "namespace"})));
-    if (!told.insert(node).second) continue;
+    if (!reported.insert(node).second) continue;
     found.push_back(
         {Level::error, "cdi", "Node/" + node, "its container runtime does not read CDI files: " + message,
          "in /etc/containerd/config.toml on node " + node +
@@ -246,10 +246,10 @@ Findings checkForeign(const Inventory& inventory) {
                      "kubectl label node " + node +
                          " nvidia.com/gpu.deploy.device-plugin=false  # or exclude the node from its DaemonSet"});
   }
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (const auto& slice : inventory.of("ResourceSlice")) {
     const auto node = textAt(slice, {"spec", "nodeName"}), driver = textAt(slice, {"spec", "driver"});
-    if (driver != "gpu.nvidia.com" || !hasCards(inventory, node) || !told.insert(node).second) continue;
+    if (driver != "gpu.nvidia.com" || !hasCards(inventory, node) || !reported.insert(node).second) continue;
     found.push_back(
         {Level::error, "foreign-dra-driver", "Node/" + node, "NVIDIA's DRA driver offers its cards, too",
          "exclude node " + node + " from the kubelet plugin of nvidia-dra-driver-gpu (its ComputeDomains can stay)"});

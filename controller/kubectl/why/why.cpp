@@ -32,7 +32,7 @@ std::string shortened(std::string text, bool wide) {
   return text.substr(0, end) + "…";
 }
 
-std::string said(const ChainStep& step) {
+std::string messageOf(const ChainStep& step) {
   return base::printable(step.reason.empty() || step.message.empty() ? step.reason + step.message
                                                                      : step.reason + ": " + step.message);
 }
@@ -44,7 +44,7 @@ std::string tableOf(const Chain& chain, const OutputFlags& flags, int64_t now) {
   for (const auto& step : chain.steps)
     table.row({step.step, toned(toString(step.state), toneOf(step.state), color),
                step.since == 0 ? "-" : ageOf(step.since, now), step.object.empty() ? "-" : base::printable(step.object),
-               said(step).empty() ? "-" : shortened(said(step), flags.output == "wide")});
+               messageOf(step).empty() ? "-" : shortened(messageOf(step), flags.output == "wide")});
   return table.text(flags);
 }
 
@@ -53,7 +53,7 @@ std::string conclusionOf(const Chain& chain, int64_t now) {
   const auto& step = chain.steps[static_cast<std::size_t>(chain.stopsAt)];
   std::string out = "Stands at: " + step.step + (step.object.empty() ? "" : " " + base::printable(step.object));
   if (step.since != 0) out += ", since " + ageOf(step.since, now);
-  out += "\n  " + said(step) + "\nWhat would help:\n";
+  out += "\n  " + messageOf(step) + "\nWhat would help:\n";
   for (const auto& help : chain.help) out += "  - " + base::printable(help) + "\n";
   return out;
 }

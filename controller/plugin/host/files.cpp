@@ -135,12 +135,12 @@ Status coverHidden(const Files& files) {
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return failed("mounts of its own");
   struct MountPoint {
     std::string path;
-    UniqueFd keeps;  ///< none = covered
+    UniqueFd source;  ///< none = covered
   };
   std::vector<MountPoint> places;
   for (const auto& path : files.hidden) places.push_back({path, UniqueFd()});
-  for (const auto* kept : {&files.needed, &files.writable})
-    for (const auto& path : *kept) {
+  for (const auto* paths : {&files.needed, &files.writable})
+    for (const auto& path : *paths) {
       UniqueFd fd(open(path.c_str(), O_PATH | O_CLOEXEC));
       if (!fd) continue;
       if (std::string wall = barrier(path); !wall.empty()) places.push_back({std::move(wall), UniqueFd()});
@@ -148,15 +148,15 @@ Status coverHidden(const Files& files) {
     }
   // From the outside in; for equal paths the hidden one first.
   std::stable_sort(places.begin(), places.end(), [](const MountPoint& a, const MountPoint& b) {
-    return std::pair(a.path.size(), bool(a.keeps)) < std::pair(b.path.size(), bool(b.keeps));
+    return std::pair(a.path.size(), bool(a.source)) < std::pair(b.path.size(), bool(b.source));
   });
   std::vector<std::string> covered;
   for (const auto& place : places) {
     const bool inside =
         std::any_of(covered.begin(), covered.end(), [&](const auto& c) { return within(place.path, c); });
-    if (place.keeps) {
+    if (place.source) {
       if (!inside) continue;
-      if (Status status = uncover(place.path, place.keeps.get()); !status.ok()) return status;
+      if (Status status = uncover(place.path, place.source.get()); !status.ok()) return status;
     } else {
       if (Status status = cover(place.path); !status.ok()) return status;
       covered.push_back(place.path);
@@ -165,7 +165,7 @@ Status coverHidden(const Files& files) {
   return Status::okay();
 }
 
-Status restrictFiles(const Files& files, bool network, bool* keepsSignals) {
+Status restrictFiles(const Files& files, bool network, bool* restrictsSignals) {
   const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
   if (abi < 1) return failed("Landlock");
   RulesetAttributes attributes;
@@ -181,7 +181,7 @@ Status restrictFiles(const Files& files, bool network, bool* keepsSignals) {
   for (const auto& path : files.needed) ruleset.allow(path, kRead);
   for (const auto& path : files.writable) ruleset.allow(path, kRead | kWrite);
   if (syscall(SYS_landlock_restrict_self, ruleset.fd(), 0) != 0) return failed("Landlock");
-  if (keepsSignals) *keepsSignals = abi >= 6;
+  if (restrictsSignals) *restrictsSignals = abi >= 6;
   return Status::okay();
 }
 

@@ -28,7 +28,7 @@ base::Status coverHidden(const Files& files);
 
 /// Applies Landlock: hidden paths can't be opened, and only paths below `writable` can be written to. If the kernel
 /// supports it, also blocks the network (unless `network`), abstract sockets and signals to other processes. Needs no
-/// privileges. `keepsSignals` (may be null) is set to true if such signals are blocked.
-base::Status restrictFiles(const Files& files, bool network, bool* keepsSignals);
+/// privileges. `restrictsSignals` (may be null) is set to true if such signals are blocked.
+base::Status restrictFiles(const Files& files, bool network, bool* restrictsSignals);
 
 }  // namespace egpu::plugin::host

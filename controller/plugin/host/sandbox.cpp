@@ -141,10 +141,10 @@ uint64_t threadsOfUser() {
 }
 
 template <class Resource>
-void limit(Resource resource, uint64_t most) {
+void limit(Resource resource, uint64_t max) {
   rlimit now{};
   if (getrlimit(resource, &now) != 0) return;
-  now.rlim_max = std::min<rlim_t>(now.rlim_max, most);
+  now.rlim_max = std::min<rlim_t>(now.rlim_max, max);
   now.rlim_cur = now.rlim_max;
   setrlimit(resource, &now);
 }
@@ -218,8 +218,9 @@ base::Result<std::string> enter(const Sandbox& sandbox) {
     countsApart = hides.ok() && namespacesCount();
     if (hides.ok()) hides = coverHidden(files);
   }
-  bool keepsSignals = false;
-  const Status landlock = has("landlock") ? restrictFiles(files, sandbox.network, &keepsSignals) : lacks("landlock");
+  bool restrictsSignals = false;
+  const Status landlock =
+      has("landlock") ? restrictFiles(files, sandbox.network, &restrictsSignals) : lacks("landlock");
   if (!hides.ok() && !landlock.ok())
     gaps.add("read the controller's credentials", landlock.message() + "; " + hides.message());
   else if (!landlock.ok() && !user.ok())
@@ -230,7 +231,7 @@ base::Result<std::string> enter(const Sandbox& sandbox) {
   // The change of user has cleared it.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failed("pdeathsig");
   if (getppid() != parent) return Status(base::Code::cancelled, "the controller is gone");
-  const Calls calls{sandbox.network, sandbox.unixSockets, !keepsSignals && !user.ok()};
+  const Calls calls{sandbox.network, sandbox.unixSockets, !restrictsSignals && !user.ok()};
   const Status filtered = has("seccomp") ? filterCalls(calls) : lacks("seccomp");
   if (!filtered.ok()) gaps.add("use the network", filtered.message());
   return gaps.text();

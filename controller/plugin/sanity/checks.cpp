@@ -16,16 +16,16 @@ constexpr int kRepeats = 10;
 const std::string kPod = "sanity/pod-1";
 const std::string kContainer = "main";
 
-std::string said(const std::string& what, const Reply& reply, const std::string& wanted) {
+std::string answerText(const std::string& what, const Reply& reply, const std::string& wanted) {
   return what + " answered " + std::string(toString(reply.outcome)) +
          (reply.message.empty() ? "" : " (" + reply.message + ")") + ", wanted " + wanted;
 }
 /// Empty if the reply is a success.
 std::string good(const std::string& what, const Reply& reply) {
-  return reply.ok() ? std::string() : said(what, reply, "ok or no change");
+  return reply.ok() ? std::string() : answerText(what, reply, "ok or no change");
 }
 std::string wants(const std::string& what, const Reply& reply, ReplyCode outcome) {
-  if (reply.outcome != outcome) return said(what, reply, std::string(toString(outcome)));
+  if (reply.outcome != outcome) return answerText(what, reply, std::string(toString(outcome)));
   if (outcome != ReplyCode::ok && reply.message.empty()) return what + " refused without a message";
   return {};
 }
@@ -287,7 +287,7 @@ std::string mountIsCdi(PluginUnderTest& s) {
   return {};
 }
 
-std::string keepsDeadlines(PluginUnderTest& s) {
+std::string respectsDeadlines(PluginUnderTest& s) {
   const uint64_t starts = s.plugin().starts();
   for (const int ms : {1, 2, 5, 10, 20}) {
     Call call = s.plugin().begin(Slot::provision, {});
@@ -418,7 +418,7 @@ const std::vector<Check>& checks() {
       {"recover", "provision and deprovision continue after kill -9", recoversProvisioned},
       {"mount-pure", "mount depends on its request alone", mountIsPure},
       {"mount-cdi", "mount replies valid CDI edits, each thing once", mountIsCdi},
-      {"deadline", "a missed deadline does not end the process", keepsDeadlines},
+      {"deadline", "a missed deadline does not end the process", respectsDeadlines},
       {"concurrency", "eight threads at once, one key shared", concurrent},
       {"leaks", "descriptors, threads and memory do not grow", doesNotLeak},
       {"nothing-left", "no key is left after all checks", leavesNothing},

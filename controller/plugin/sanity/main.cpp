@@ -36,10 +36,10 @@ int wrongUsage(const std::string& what) {
   return 64;
 }
 
-bool parseNumber(const std::string& text, int64_t most, int64_t& out) {
+bool parseNumber(const std::string& text, int64_t max, int64_t& out) {
   if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) return false;
   out = std::stoll(text);
-  return out <= most;
+  return out <= max;
 }
 
 /// A folder that is deleted when the program ends.

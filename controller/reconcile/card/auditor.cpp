@@ -69,9 +69,9 @@ void Auditor::report(const cache::Gpu& card, std::set<Drift> found) {
   std::vector<Drift> fresh;
   {
     const base::MutexLock lock(mutex_);
-    const auto told = reported_.find(card.metadata.name);
+    const auto known = reported_.find(card.metadata.name);
     for (const auto& drift : found)
-      if (told == reported_.end() || told->second.count(drift) == 0) fresh.push_back(drift);
+      if (known == reported_.end() || known->second.count(drift) == 0) fresh.push_back(drift);
     // Drift that is repaired is forgotten, so that it is reported again if it recurs.
     if (found.empty())
       reported_.erase(card.metadata.name);

@@ -139,9 +139,9 @@ std::optional<Outcome> ClaimSync::reconcileMissingDevice(const ClaimPtr& claim, 
     const auto named = isStatic(*claim) ? context_.stores.gpu(claim->spec.elasticGPUName) : nullptr;
     const bool waitsForNamed = isStatic(*claim) && (!named || named->metadata.deleting());
     if (waitsForNamed || context_.users.isInUse(core::keyOf(claim->metadata))) return Outcome::done();
-    const auto carrier = context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
-    if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
-    if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::done();
+    const auto resourceClaim = context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
+    if (resourceClaim.state == ResourceClaimBridge::Release::failed) return Outcome::retry(resourceClaim.error);
+    if (resourceClaim.state == ResourceClaimBridge::Release::inUse) return Outcome::done();
   }
   if (waits && ownName && !now.ok()) context_.waiting.released.add(uid);
   return std::nullopt;
@@ -161,7 +161,7 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   if (!consumed) context_.cluster.releaseReservation(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
-  auto outcome = choosers.inTurns ? Outcome::after(context_.timeouts.consumerTurnInterval) : Outcome::done();
+  auto outcome = choosers.inRounds ? Outcome::after(context_.timeouts.consumerRoundInterval) : Outcome::done();
   // The nomination for the pod's claims stays as long as all of them exist.
   if (consumed && !isOver && !(claim->status.nominated && parts_.preemptor.preemptionGroup(claim).empty()))
     return outcome;

@@ -71,8 +71,8 @@ bool waitsForConsumer(const cache::Stores& stores, const cache::Claim& claim) {
 }
 
 bool isReserved(const cache::Stores& stores, const cache::Claim& claim) {
-  auto carrier = stores.carriers.get(core::keyOf(claim.metadata));
-  return carrier && ResourceClaimBridge::of(*carrier, claim) && !carrier->reservedFor.empty();
+  auto resourceClaim = stores.resourceClaims.get(core::keyOf(claim.metadata));
+  return resourceClaim && ResourceClaimBridge::of(*resourceClaim, claim) && !resourceClaim->reservedFor.empty();
 }
 
 bool isPodBeingBoundTo(const cache::Stores& stores, const ChosenNodes& chosen, const cache::Claim& claim,
@@ -112,8 +112,8 @@ std::optional<std::vector<cache::Store<cache::Claim>::Ptr>> openClaimsOf(const c
   for (const auto& name : v1alpha::claimNames(pod)) {
     const core::ObjectKey key{pod.metadata.namespace_, name};
     auto claim = stores.claims.get(key);
-    const auto carrier = claim ? nullptr : stores.carriers.get(key);
-    if (carrier && ResourceClaimBridge::isOthers(*carrier)) continue;
+    const auto resourceClaim = claim ? nullptr : stores.resourceClaims.get(key);
+    if (resourceClaim && ResourceClaimBridge::isOthers(*resourceClaim)) continue;
     if (!claim || claim->metadata.deleting()) return std::nullopt;
     if (!deviceOf(stores, *claim)) open.push_back(std::move(claim));
   }

@@ -107,11 +107,11 @@ bool mayResize(const cache::Claim& claim, const cache::Gpu& device) {
   return v1alpha::isResizable(device) && device.metadata.name == deviceNameFor(claim) && !claim.spec.adminAccess;
 }
 
-base::Status ClaimStatus::say(const std::vector<ConditionUpdate>& all, std::stop_token stop) {
+base::Status ClaimStatus::report(const std::vector<ConditionUpdate>& all, std::stop_token stop) {
   base::Status failed;
   for (auto first = all.begin(); first != all.end();) {
     const auto last = std::find_if(first, all.end(), [&](const auto& update) { return update.uid != first->uid; });
-    auto status = sayOnOne({first, last}, stop);
+    auto status = reportOne({first, last}, stop);
     const bool worse = failed.ok() || failed.code() == base::Code::conflict;
     if (!status.ok() && worse) failed = std::move(status);
     first = last;
@@ -119,7 +119,7 @@ base::Status ClaimStatus::say(const std::vector<ConditionUpdate>& all, std::stop
   return failed;
 }
 
-base::Status ClaimStatus::sayOnOne(std::span<const ConditionUpdate> all, std::stop_token stop) {
+base::Status ClaimStatus::reportOne(std::span<const ConditionUpdate> all, std::stop_token stop) {
   const auto claim = stores_.claims.get(all.front().claim);
   if (!claim || claim->metadata.uid != all.front().uid) return {};
   auto after = claim->status;
@@ -143,7 +143,7 @@ void ClaimStatus::put(const cache::Claim& claim, const ConditionUpdate& update, 
       return putPending(claim, update, after);
     case ConditionUpdate::As::resourceClaimNotReady:
     case ConditionUpdate::As::resourceClaimReady:
-      return putCarried(claim, update, after);
+      return putResourceClaimReady(claim, update, after);
     case ConditionUpdate::As::lost:
       return setLost(claim, update, after);
     case ConditionUpdate::As::inUse:
@@ -206,13 +206,13 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kAccepted, true, "Accepted", "", claim.metadata.generation), now);
   setCondition(after.conditions, condition(kBound, true, "Bound", "", claim.metadata.generation), now);
-  if (auto told = putHealth(claim, device, after, stop); !told.ok()) return told;
+  if (auto written = putHealth(claim, device, after, stop); !written.ok()) return written;
   return write(claim, after, stop);
 }
 
 base::Result<bool> ClaimStatus::health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   auto after = claim.status;
-  if (auto told = putHealth(claim, device, after, stop); !told.ok()) return told;
+  if (auto written = putHealth(claim, device, after, stop); !written.ok()) return written;
   const auto now = stores_.devices.get({"", device.metadata.name});
   const bool onDevice = !now || now->metadata.resourceVersion != device.metadata.resourceVersion;
   const bool onClaim = differs(claim.status, after);
@@ -223,7 +223,7 @@ base::Result<bool> ClaimStatus::health(const cache::Claim& claim, const cache::G
 base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after,
                                     std::stop_token stop) {
   const auto trouble = unhealthy(stores_, device);
-  const auto saysIll = [](const std::vector<core::Condition>& conditions) {
+  const auto reportsIllness = [](const std::vector<core::Condition>& conditions) {
     const auto* shown = findCondition(conditions, kHealthy);
     return shown != nullptr && shown->status != "True";
   };
@@ -231,15 +231,15 @@ base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu&
     return condition(kHealthy, !trouble, trouble ? trouble.reason : kHealthy, trouble.message, generation);
   };
   const auto now = base::rfc3339(clock_.wall());
-  if (trouble || saysIll(device.status.conditions)) {
-    auto told = device.status;
-    if (setCondition(told.conditions, health(device.metadata.generation), now)) {
+  if (trouble || reportsIllness(device.status.conditions)) {
+    auto status = device.status;
+    if (setCondition(status.conditions, health(device.metadata.generation), now)) {
       const auto& meta = device.metadata;
-      const auto body = codec::patch::gpuStatus(meta.uid, meta.resourceVersion, device.status, told);
+      const auto body = codec::patch::gpuStatus(meta.uid, meta.resourceVersion, device.status, status);
       if (const auto written = writer_.patch(device, body, "status", stop); !written.ok()) return written.status();
     }
   }
-  const bool wasIll = saysIll(claim.status.conditions);
+  const bool wasIll = reportsIllness(claim.status.conditions);
   if (trouble && !wasIll) sendEvent(claim, "Warning", trouble.reason, trouble.message);
   if (trouble || wasIll) setCondition(after.conditions, health(claim.metadata.generation), now);
   return {};
@@ -313,7 +313,7 @@ void ClaimStatus::putInUse(const cache::Claim& claim, const ConditionUpdate& upd
                base::rfc3339(clock_.wall()));
 }
 
-void ClaimStatus::putCarried(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
+void ClaimStatus::putResourceClaimReady(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   const bool good = update.as == ConditionUpdate::As::resourceClaimReady;
   const auto* old = findCondition(claim.status.conditions, kResourceClaimReady);
   // A claim without an obstacle so far gets no condition.

@@ -59,7 +59,7 @@ class ClaimStatus {
 
   /// Writes the condition updates that change something, one write per claim, with an event for news. Skips claims that
   /// are gone. Code::conflict: a claim has changed since its update was computed; all other updates are written.
-  base::Status say(const std::vector<ConditionUpdate>& all, std::stop_token stop);
+  base::Status report(const std::vector<ConditionUpdate>& all, std::stop_token stop);
   /// W6: Bound to this device, with the granted amounts and the health of its cards. Writes the health on the device,
   /// too, and first.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
@@ -75,10 +75,10 @@ class ClaimStatus {
 
  private:
   using Status = v1alpha::ElasticGPUClaimStatus;
-  base::Status sayOnOne(std::span<const ConditionUpdate> all, std::stop_token stop);  ///< updates of one claim
+  base::Status reportOne(std::span<const ConditionUpdate> all, std::stop_token stop);  ///< updates of one claim
   void put(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void putPending(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
-  void putCarried(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void putResourceClaimReady(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void setLost(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void putPreempted(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void putNotResized(const cache::Claim& claim, const ConditionUpdate& update, Status& after);

@@ -9,8 +9,8 @@ namespace egpu::reconcile {
 
 base::Result<PodObstacle> obstacleNow(const ClaimContext& context, const cache::Claim& claim, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
-  const auto carrier = madeFor(claim).empty() ? nullptr : context.stores.carriers.get(key);
-  if (const auto* owner = carrier ? stampedFor(*carrier) : nullptr) {
+  const auto resourceClaim = madeFor(claim).empty() ? nullptr : context.stores.resourceClaims.get(key);
+  if (const auto* owner = resourceClaim ? stampedFor(*resourceClaim) : nullptr) {
     const auto pod = context.stores.pods.get({key.namespace_, owner->name});
     if (!pod || pod->metadata.uid != owner->uid) {  // pods and ResourceClaims come by different watches
       const auto now = context.writer.read<core::Pod>({key.namespace_, owner->name}, owner->uid, std::move(stop));

@@ -38,10 +38,12 @@ Outcome ClaimRelease::reconcileLost(const ClaimPtr& claim, const GpuPtr& device,
   const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
   if (named || context_.users.isInUse(core::keyOf(claim->metadata)))
     return Outcome::done().reports(update);  // the end of a pod is an event
-  const auto carrier = context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid,
-                                               device ? device->metadata.name : claim->status.elasticGPUName, stop);
-  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error).reports(update);
-  if (carrier.state == ResourceClaimBridge::Release::inUse || !device) return Outcome::done().reports(update);
+  const auto resourceClaim =
+      context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid,
+                              device ? device->metadata.name : claim->status.elasticGPUName, stop);
+  if (resourceClaim.state == ResourceClaimBridge::Release::failed)
+    return Outcome::retry(resourceClaim.error).reports(update);
+  if (resourceClaim.state == ResourceClaimBridge::Release::inUse || !device) return Outcome::done().reports(update);
   return recoverLost(*claim, *device, message, stop).reports(update);
 }
 
@@ -71,16 +73,16 @@ std::optional<Outcome> ClaimRelease::awaitUsers(const cache::Claim& claim, const
   const bool released =
       device ? device->status.phase == phase::kReleased : context_.waiting.released.contains(claim.metadata.uid);
   // The device was released only after a quorum read found no ResourceClaim and no pod that uses it.
-  if (released && !context_.stores.carriers.get(core::keyOf(claim.metadata)) &&
+  if (released && !context_.stores.resourceClaims.get(core::keyOf(claim.metadata)) &&
       !context_.users.isInUse(core::keyOf(claim.metadata)))
     return std::nullopt;
   const auto name = device                                ? device->metadata.name
                     : claim.status.elasticGPUName.empty() ? deviceNameFor(claim)
                                                           : claim.status.elasticGPUName;
-  const auto carrier = context_.bridge.release(core::keyOf(claim.metadata), claim.metadata.uid, name, stop);
-  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
+  const auto resourceClaim = context_.bridge.release(core::keyOf(claim.metadata), claim.metadata.uid, name, stop);
+  if (resourceClaim.state == ResourceClaimBridge::Release::failed) return Outcome::retry(resourceClaim.error);
   bool used =
-      carrier.state == ResourceClaimBridge::Release::inUse || context_.users.isInUse(core::keyOf(claim.metadata));
+      resourceClaim.state == ResourceClaimBridge::Release::inUse || context_.users.isInUse(core::keyOf(claim.metadata));
   if (!used && device && device->status.phase != phase::kReleased) {
     const auto seen = context_.users.isInUseNow(core::keyOf(claim.metadata), device->spec.nodeName, stop);
     if (!seen.ok()) return Outcome::retry(seen.status());
@@ -92,7 +94,7 @@ std::optional<Outcome> ClaimRelease::awaitUsers(const cache::Claim& claim, const
   const auto update =
       ConditionUpdate::of(claim.metadata, ConditionUpdate::As::inUse, reason::kInUse,
                           "is being deleted; waits for " + waitsFor + (gone.empty() ? "" : "; " + gone));
-  if (device && device->status.phase == phase::kBound && carrier.state == ResourceClaimBridge::Release::gone) {
+  if (device && device->status.phase == phase::kBound && resourceClaim.state == ResourceClaimBridge::Release::gone) {
     // OBSERVATION: pods run, but their ResourceClaim is gone: it was removed by force.
     const auto held = context_.users.hold(*device, reason::kResourceClaimDeleted, waitsFor, stop);
     if (!held.ok()) return Outcome::nextState(held);

@@ -23,23 +23,23 @@ constexpr int64_t kLedgerEntries = 128;
 void limit(const cache::Claim& claim, scheduler::Request& request) {
   if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
   // The ledger would refuse one more claim whatever capacity is free, and the next decision would be the same.
-  auto& most = request.maxClaimsPerCard;
+  auto& max = request.maxClaimsPerCard;
   if (request.adminAccess) return;
-  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
+  if (max == 0 || max > kLedgerEntries) max = kLedgerEntries;
 }
 }  // namespace
 
 allocator::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
-  allocator::Allocator::QueueOrder turn;
-  turn.priority = priority;
-  turn.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
+  allocator::Allocator::QueueOrder order;
+  order.priority = priority;
+  order.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
   const auto created = base::parseRfc3339(claim.metadata.creationTimestamp);
-  turn.since = created ? base::unixSeconds(*created) : turn.now;
+  order.since = created ? base::unixSeconds(*created) : order.now;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   const auto since =
       bound != nullptr && bound->status == "False" ? base::parseRfc3339(bound->lastTransitionTime) : std::nullopt;
-  turn.waitingSince = since ? base::unixSeconds(*since) : turn.now;
-  return turn;
+  order.waitingSince = since ? base::unixSeconds(*since) : order.now;
+  return order;
 }
 
 int64_t ClaimResolver::wantedSince(const cache::Claim& claim, int64_t now) const {

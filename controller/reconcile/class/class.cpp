@@ -159,7 +159,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   if (answer.later) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims still call the plugin: this shows when it has recovered.
-  if (const auto trouble = provisioning_.trouble(cls->provisioner); answer.ready() && !trouble.empty()) {
+  if (const auto trouble = provisioning_.lastFault(cls->provisioner); answer.ready() && !trouble.empty()) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
     answer.message = "provisioner " + cls->provisioner + ": " + trouble;
   }
@@ -174,10 +174,10 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   // differ each time, and is written: this write must not trigger the next call at once.
   auto again = answer.passing ? Outcome::after(untilAsked(cls->metadata.uid)) : Outcome::done();
   const auto now = base::rfc3339(clock_.wall());
-  const bool told = setCondition(conditions, ready, now);
+  const bool changed = setCondition(conditions, ready, now);
   const bool counted = setModelsExist(conditions, stores_.models, scheduler::modelsOf(*cls), "parameters[model]",
                                       cls->metadata.generation, now);
-  if (!told && !counted) return again;
+  if (!changed && !counted) return again;
   const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
   auto written = writer_.patch(*cls, body, "status", stop);
   if (!written.ok() && written.status().code() != base::Code::notFound) return Outcome::retry(written.status());

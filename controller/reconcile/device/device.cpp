@@ -26,7 +26,7 @@ std::set<std::string> parts(std::string_view text) {
 
 /// True if the device keeps its ledger entries. The scheduler takes no claims on a card that lacks the entry of a
 /// committed device.
-bool keepsEntries(const cache::Gpu& device) {
+bool retainsEntries(const cache::Gpu& device) {
   if (device.metadata.deleting()) return false;
   return device.status.phase == phase::kBound ||
          (device.status.phase == phase::kReleased && device.spec.reclaimPolicy != "Delete");
@@ -71,7 +71,7 @@ Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
       // waits for that step.
       if (device->metadata.deleting())
         return device->status.phase == phase::kBound ? Outcome::done() : undo(*device, stop);
-      return keepsEntries(*device) ? restoreEntries(*device, false, stop) : Outcome::done();
+      return retainsEntries(*device) ? restoreEntries(*device, false, stop) : Outcome::done();
     case ClaimState::gone:
       return orphaned(*device, stop);
   }
@@ -94,7 +94,7 @@ DeviceSync::ClaimState DeviceSync::claimOf(const cache::Gpu& device, std::stop_t
 }
 
 Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
-  if (keepsEntries(device)) return restoreEntries(device, false, stop);
+  if (retainsEntries(device)) return restoreEntries(device, false, stop);
   return Outcome::done();  // (D1) or Failed: the claim's step continues
 }
 
@@ -131,9 +131,9 @@ Outcome DeviceSync::noteLostCards(const cache::Gpu& device, std::stop_token stop
 }
 
 base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device,
-                                                           const ResourceClaimBridge::Released& carrier,
+                                                           const ResourceClaimBridge::Released& resourceClaim,
                                                            std::stop_token stop) {
-  const bool reserved = carrier.state == ResourceClaimBridge::Release::inUse;
+  const bool reserved = resourceClaim.state == ResourceClaimBridge::Release::inUse;
   const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
   std::vector<std::string> names;
   const auto prefix = device.spec.claimRef->uid + ":";  // records for an earlier claim do not count
@@ -151,7 +151,8 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
   }
   auto pods = users_.readPods(key, device.spec.nodeName, stop);
   if (!pods.ok()) return pods.status();
-  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // pods that may get a node just now
+  std::set<std::string> recorded(resourceClaim.pods.begin(),
+                                 resourceClaim.pods.end());  // pods that may get a node just now
   for (const auto& pod : *pods) {
     if (!holds(pod)) continue;
     names.push_back(pod.metadata.name);
@@ -169,7 +170,7 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
 std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::stop_token stop) {
   const auto& ref = *device.spec.claimRef;
   const core::ObjectKey key{ref.namespace_, ref.name};
-  const auto released = carrier_.release(key, ref.uid, device.metadata.name, stop);
+  const auto released = resourceClaim_.release(key, ref.uid, device.metadata.name, stop);
   if (released.state == ResourceClaimBridge::Release::failed) return Outcome::retry(released.error);
   const bool reserved = released.state == ResourceClaimBridge::Release::inUse;
   const auto pods = holders(device, released, stop);
@@ -179,9 +180,9 @@ std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::st
   if (!now || now->metadata.uid != device.metadata.uid) return Outcome::requeueNow();
   const auto who = pods->empty() ? "its ResourceClaim to be no longer reserved"
                                  : "pod " + pods->front() + (pods->size() > 1 ? " and others" : "") + " to end";
-  const auto said = users_.hold(*now, keys::reason::kClaimGone, who, stop);
-  if (!said.ok()) return Outcome::afterWrite(said);
-  return keepsEntries(*now) ? restoreEntries(*now, false, stop) : Outcome::done();
+  const auto marked = users_.hold(*now, keys::reason::kClaimGone, who, stop);
+  if (!marked.ok()) return Outcome::afterWrite(marked);
+  return retainsEntries(*now) ? restoreEntries(*now, false, stop) : Outcome::done();
 }
 
 Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
@@ -198,7 +199,7 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::afterWrite(writer_.patch(device, body, {}, stop).status());
   }
-  if (phase == phase::kReleased && keepsEntries(device)) {  // Retain
+  if (phase == phase::kReleased && retainsEntries(device)) {  // Retain
     auto outcome = restoreEntries(device, true, stop);
     return outcome.isDone() ? noteLostCards(device, stop) : outcome;
   }

@@ -21,12 +21,12 @@ namespace egpu::reconcile {
 class DeviceSync {
  public:
   DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning,
-             ResourceClaimBridge& carrier, Users& users, kube::EventSink& events, const Timeouts& timeouts)
+             ResourceClaimBridge& resourceClaim, Users& users, kube::EventSink& events, const Timeouts& timeouts)
       : writer_(writer),
         stores_(stores),
         binder_(binder),
         provisioning_(provisioning),
-        carrier_(carrier),
+        resourceClaim_(resourceClaim),
         users_(users),
         events_(events),
         timeouts_(timeouts) {}
@@ -41,7 +41,8 @@ class DeviceSync {
   /// Returns the names of the running pods for which a device without claim is held: pods that ran, or had its
   /// ResourceClaim reserved, when its claim was first found to be gone. Later pods that name this claim use another
   /// device.
-  base::Result<std::vector<std::string>> holders(const cache::Gpu& device, const ResourceClaimBridge::Released& carrier,
+  base::Result<std::vector<std::string>> holders(const cache::Gpu& device,
+                                                 const ResourceClaimBridge::Released& resourceClaim,
                                                  std::stop_token stop);
   Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
   /// Restores the claimRef of a Bound device from the ledger if it was removed, because the device's pods still run.
@@ -61,7 +62,7 @@ class DeviceSync {
   cache::Stores& stores_;
   Binder& binder_;
   Provisioning& provisioning_;
-  ResourceClaimBridge& carrier_;
+  ResourceClaimBridge& resourceClaim_;
   Users& users_;
   kube::EventSink& events_;
   const Timeouts& timeouts_;

@@ -217,19 +217,19 @@ void Provisioning::judge(const std::string& provisioner, const plugin::Reply& re
       reply.outcome == ReplyCode::timeout || reply.outcome == ReplyCode::crashed || reply.outcome == ReplyCode::garbage;
   {
     const base::MutexLock lock(mutex_);
-    auto& trouble = calls_[provisioner].trouble;
-    if (bad != trouble.empty()) return;  // unchanged
-    trouble = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
-                        (reply.message.empty() ? "" : ": " + reply.message)
-                  : std::string();
+    auto& lastFault = calls_[provisioner].lastFault;
+    if (bad != lastFault.empty()) return;  // unchanged
+    lastFault = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
+                          (reply.message.empty() ? "" : ": " + reply.message)
+                    : std::string();
   }
-  if (troubled_) troubled_(provisioner);
+  if (onFault_) onFault_(provisioner);
 }
 
-std::string Provisioning::trouble(std::string_view provisioner) const {
+std::string Provisioning::lastFault(std::string_view provisioner) const {
   const base::MutexLock lock(mutex_);
   const auto it = calls_.find(provisioner);
-  return it == calls_.end() ? std::string() : it->second.trouble;
+  return it == calls_.end() ? std::string() : it->second.lastFault;
 }
 
 std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {

@@ -27,17 +27,17 @@ namespace egpu::reconcile {
 class Provisioning {
  public:
   using Notify = std::function<void(const std::string& plugin)>;
-  /// atMost: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
+  /// maxCalls: calls under way per plugin. begins: called before each provision call; onFault: called when lastFault()
   /// appears or ends. Both get the plugin's name and may be null.
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts,
-               int maxCalls, Notify begins = {}, Notify troubled = {})
+               int maxCalls, Notify begins = {}, Notify onFault = {})
       : registry_(registry),
         stores_(stores),
         clock_(clock),
         timeouts_(timeouts),
         maxCalls_(maxCalls),
         begins_(std::move(begins)),
-        troubled_(std::move(troubled)) {}
+        onFault_(std::move(onFault)) {}
 
   /// W3. nullopt if the device has to wait (see delay()): too many calls of that plugin are under way, its last failure
   /// is too recent, or the controller stops. Ok for a device without a provisioner. A failure with the same code as the
@@ -51,7 +51,7 @@ class Provisioning {
   std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
   /// Returns the last fault of an unreliable plugin (it hung, died or answered garbage to a provision call); empty once
   /// the plugin has answered properly.
-  std::string trouble(std::string_view provisioner) const;
+  std::string lastFault(std::string_view provisioner) const;
   /// Deprovisions the device; otherwise as provision().
   std::optional<plugin::Reply> deprovision(const cache::Gpu& device);
   /// Returns whether deprovision() succeeded for the device of that uid, which is gone. Forgets the device.
@@ -107,7 +107,7 @@ class Provisioning {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   const int maxCalls_;
-  const Notify begins_, troubled_;
+  const Notify begins_, onFault_;
   mutable base::Mutex mutex_;
   /// Maximum number of remembered devices. Forgetting a successful deprovision costs a list of its plugin, forgetting a
   /// failure costs a failed call.
@@ -116,7 +116,7 @@ class Provisioning {
     int taken = 0;
     int refused = 0;                                        ///< devices since the last free call
     std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, and since when
-    std::string trouble;
+    std::string lastFault;
     base::Clock::Steady preferAgain{};  ///< prefer failed; time before which it is not asked
   };
   std::map<std::string, PluginCalls, std::less<>> calls_ EGPU_GUARDED_BY(mutex_);  ///< by plugin

@@ -19,7 +19,7 @@ bool names(const core::Pod& pod, const std::string& claim) {
   return v1alpha::usesClaim(pod, claim) || v1alpha::annotatedClaims(pod).contains(claim);
 }
 
-bool saysHeld(const cache::Gpu* device) {
+bool reportsHeld(const cache::Gpu* device) {
   if (device == nullptr || !device->spec.claimRef) return false;
   const auto* held = findCondition(device->status.conditions, kHeld);
   return held != nullptr && held->status == "True";
@@ -39,7 +39,7 @@ Users::Users(Writer& writer, cache::Stores& stores, Binder& binder, kube::EventS
     : writer_(writer), stores_(stores), binder_(binder), events_(events), clock_(clock), metrics_(metrics) {
   metrics_.set("elasticgpu_devices_held", 0, {});
   stores_.devices.listen([this](const auto* before, const auto* after) {
-    if (saysHeld(before) || saysHeld(after)) onDevice((after ? after : before)->metadata.name);
+    if (reportsHeld(before) || reportsHeld(after)) onDevice((after ? after : before)->metadata.name);
   });
 }
 
@@ -52,7 +52,7 @@ void Users::onDevice(const std::string& name) {
     if (devices.empty()) byClaim_.erase(known->second);
     held_.erase(known);
   }
-  if (now && saysHeld(now.get())) {
+  if (now && reportsHeld(now.get())) {
     const core::ObjectKey claim{now->spec.claimRef->namespace_, now->spec.claimRef->name};
     held_.emplace(name, claim);
     byClaim_[claim].insert(name);
@@ -90,12 +90,12 @@ base::Status Users::hold(const cache::Gpu& device, std::string_view reason, cons
                     "; retained, waits for " + who;
   const auto* before = findCondition(device.status.conditions, kHeld);
   const bool fresh = before == nullptr || before->reason != reason;
-  auto said = binder_.setHeld(device, reason, text, base::rfc3339(clock_.wall()), stop);
-  if (said.ok() && fresh) {
+  auto written = binder_.setHeld(device, reason, text, base::rfc3339(clock_.wall()), stop);
+  if (written.ok() && fresh) {
     events_.event(kube::referenceTo(device), "Warning", keys::reason::kInUse, text);
     base::log::warn("a device is held for what still uses it", {{"device", device.metadata.name}, {"why", text}});
   }
-  return said.status();
+  return written.status();
 }
 
 base::Result<std::vector<core::Pod>> Users::readPods(const core::ObjectKey& claim, const std::string& node,

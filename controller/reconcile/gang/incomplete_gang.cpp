@@ -71,10 +71,10 @@ std::optional<Outcome> IncompleteGang::reconcileBound(const ClaimPtr& claim, con
 
 Outcome IncompleteGang::releaseMarked(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
-  const auto carrier =
+  const auto resourceClaim =
       context_.bridge.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
-  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
-  if (carrier.state == ResourceClaimBridge::Release::inUse)
+  if (resourceClaim.state == ResourceClaimBridge::Release::failed) return Outcome::retry(resourceClaim.error);
+  if (resourceClaim.state == ResourceClaimBridge::Release::inUse)
     return Outcome::after(context_.timeouts.gangRecheckInterval);
   // The next writes can't be undone, so a quorum read checks that the pods are still gated.
   if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);

@@ -183,11 +183,11 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
                         ? parts_.preemptor.preemption().noVictimsMessage(claim.metadata.uid, gang.text(), "members")
                         : std::string();
   if (!vain.empty()) rest += "; " + vain;
-  const auto turn = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
+  const auto delay = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
   // A release of CPU or memory is no event of a claim.
-  const auto next = pods->anyShort() && (turn.count() == 0 || turn > context_.timeouts.gangRecheckInterval)
+  const auto next = pods->anyShort() && (delay.count() == 0 || delay > context_.timeouts.gangRecheckInterval)
                         ? context_.timeouts.gangRecheckInterval
-                        : turn;
+                        : delay;
   const auto explained = context_.waiting.explainer.take(claim.metadata.uid);
   if (!explained) {
     // Every release changes the count and the explanation, so they are written at intervals only.

@@ -18,7 +18,7 @@ namespace keys = v1alpha::keys;
 
 namespace {
 
-bool saysItself(const core::StringMap& annotations) { return annotations.contains(std::string(keys::kGangAnnotation)); }
+bool namesGang(const core::StringMap& annotations) { return annotations.contains(std::string(keys::kGangAnnotation)); }
 
 std::string_view groupOf(const cache::Claim& claim) { return claim.metadata.annotation(keys::kGangPodGroupAnnotation); }
 
@@ -26,22 +26,23 @@ std::string_view groupOf(const cache::Claim& claim) { return claim.metadata.anno
 bool isMade(const cache::Stores& stores, const core::ObjectKey& key) {
   const auto claim = stores.claims.get(key);
   if (claim) return !claim->metadata.deleting();
-  const auto carrier = stores.carriers.get(key);
-  return carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;  // another driver's
+  const auto resourceClaim = stores.resourceClaims.get(key);
+  return resourceClaim && !asks(*resourceClaim) &&
+         resourceClaim->deviceClassName != keys::kDeviceClass;  // another driver's
 }
 
 }  // namespace
 
 std::optional<v1alpha::Gang> gangOf(const cache::Stores& stores, const cache::Claim& claim) {
   const auto name = groupOf(claim);
-  if (name.empty() || saysItself(claim.metadata.annotations)) return v1alpha::gangOf(claim.metadata.annotations);
+  if (name.empty() || namesGang(claim.metadata.annotations)) return v1alpha::gangOf(claim.metadata.annotations);
   if (v1alpha::gangMistake(claim.metadata.annotations)) return std::nullopt;
   const auto group = stores.podGroups.get({claim.metadata.namespace_, std::string(name)});
   return group ? v1alpha::gangOf(*group) : std::nullopt;
 }
 
 bool inGang(const cache::Stores& stores, const cache::Claim& claim) {
-  if (saysItself(claim.metadata.annotations)) return true;
+  if (namesGang(claim.metadata.annotations)) return true;
   const auto name = groupOf(claim);
   if (name.empty() || !stores.podGroupsServed) return false;
   const auto group = stores.podGroups.get({claim.metadata.namespace_, std::string(name)});
@@ -54,9 +55,9 @@ core::ObjectKey gangIdOf(const std::string& namespace_, const v1alpha::Gang& gan
 
 std::optional<core::ObjectKey> gangNamedBy(const cache::Claim& claim) {
   const auto& meta = claim.metadata;
-  if (groupOf(claim).empty() && !saysItself(meta.annotations)) return std::nullopt;  // nearly all claims
+  if (groupOf(claim).empty() && !namesGang(meta.annotations)) return std::nullopt;  // nearly all claims
   if (v1alpha::gangMistake(meta.annotations)) return std::nullopt;
-  if (saysItself(meta.annotations))
+  if (namesGang(meta.annotations))
     return core::ObjectKey{meta.namespace_, std::string(meta.annotation(keys::kGangAnnotation))};
   return core::ObjectKey{meta.namespace_, std::string("/").append(groupOf(claim))};
 }
@@ -99,10 +100,10 @@ std::size_t succeededMembers(const cache::Stores& stores, const std::string& nam
   for (const auto& pod : stores.succeededPods(namespace_))
     for (const auto& entry : v1alpha::podClaims(*pod)) {
       if (entry.state == v1alpha::PodClaimState::named) continue;  // the claim was not made for the pod and outlives it
-      const auto of = stores.carrierTemplates.get({namespace_, entry.templateName});
+      const auto of = stores.resourceClaimTemplates.get({namespace_, entry.templateName});
       if (of ? !asks(of->claim) : !v1alpha::namesAmounts(entry.templateName)) continue;
-      const bool itself = of && saysItself(of->annotations);
-      if (v1alpha::gangOf(itself ? of->annotations : pod->metadata.annotations) != gang) continue;
+      const bool annotated = of && namesGang(of->annotations);
+      if (v1alpha::gangOf(annotated ? of->annotations : pod->metadata.annotations) != gang) continue;
       const auto claim = entry.claim.empty() ? nullptr : stores.claims.get({namespace_, entry.claim});
       count += claim && !claim->metadata.deleting() ? 0 : 1;
     }

@@ -109,9 +109,9 @@ Outcome IntentSync::resourceClaimNotReady(const cache::Claim& claim, const Resou
         .reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::resourceClaimNotReady,
                                      reason::kResourceClaimConflict, answer.why))
         .reports(notBound(claim, reason::kResourceClaimConflict, answer.why));
-  const auto* carried = findCondition(claim.status.conditions, kResourceClaimReady);
-  if (carried == nullptr || carried->status != "False") return Outcome::done();
-  return Outcome::done().reports(notBound(claim, carried->reason, carried->message));
+  const auto* ready = findCondition(claim.status.conditions, kResourceClaimReady);
+  if (ready == nullptr || ready->status != "False") return Outcome::done();
+  return Outcome::done().reports(notBound(claim, ready->reason, ready->message));
 }
 
 }  // namespace egpu::reconcile

@@ -13,10 +13,10 @@ namespace reason = v1alpha::keys::reason;
 
 Outcome IntentRollback::rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                                  std::stop_token stop) {
-  if (auto carrier = context_.stores.carriers.get(core::keyOf(claim.metadata));
-      carrier && ResourceClaimBridge::of(*carrier, claim)) {
-    if (!carrier->reservedFor.empty()) return Outcome::done();  // a pod has reserved it by now
-    auto status = context_.bridge.withdraw(*carrier, stop);
+  if (auto resourceClaim = context_.stores.resourceClaims.get(core::keyOf(claim.metadata));
+      resourceClaim && ResourceClaimBridge::of(*resourceClaim, claim)) {
+    if (!resourceClaim->reservedFor.empty()) return Outcome::done();  // a pod has reserved it by now
+    auto status = context_.bridge.withdraw(*resourceClaim, stop);
     if (!status.ok()) return Outcome::retry(status);
   }
   if (!avoidNodeFor.empty())

@@ -72,9 +72,9 @@ Outcome UnschedulableReport::noFit(const NoFit& found) {
   if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())
     why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
-  const auto turn =
+  const auto delay =
       asked.preempts ? preemptor_.awaitSearch(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
-  return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).reports(notBound(claim, reason::kNoFit, why));
+  return (delay.count() > 0 ? Outcome::after(delay) : Outcome::done()).reports(notBound(claim, reason::kNoFit, why));
 }
 
 std::string UnschedulableReport::unavailableCapacityMessage(const scheduler::Request& request) const {
@@ -95,12 +95,12 @@ std::string UnschedulableReport::unavailableCapacityMessage(const scheduler::Req
             ")";
   }
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
-  if (const auto kept = unclaimedDevices(phase::kReleased, wanted); kept.count > 0)
-    add(kept.text("retained after their claims (reclaimPolicy Retain): kubectl delete egpu" +
-                  (kept.count > kMaxNamed ? " --field-selector=status.phase=Released" : kept.names) + " frees " +
-                  (kept.count > 1 ? "them" : "it")));
-  if (const auto kept = unclaimedDevices(phase::kAvailable, wanted); kept.count > 0)
-    add(kept.text("for claims of the same class that name one in spec.elasticGPUName:" + kept.names));
+  if (const auto devices = unclaimedDevices(phase::kReleased, wanted); devices.count > 0)
+    add(devices.text("retained after their claims (reclaimPolicy Retain): kubectl delete egpu" +
+                     (devices.count > kMaxNamed ? " --field-selector=status.phase=Released" : devices.names) +
+                     " frees " + (devices.count > 1 ? "them" : "it")));
+  if (const auto devices = unclaimedDevices(phase::kAvailable, wanted); devices.count > 0)
+    add(devices.text("for claims of the same class that name one in spec.elasticGPUName:" + devices.names));
   return text;
 }
 
@@ -111,22 +111,22 @@ std::string UnschedulableReport::UnclaimedDevices::text(const std::string& rest)
 
 UnschedulableReport::UnclaimedDevices UnschedulableReport::unclaimedDevices(
     std::string_view phase, const std::function<bool(const cache::Gpu&)>& wanted) const {
-  UnclaimedDevices kept;
-  kept.phase = phase;
+  UnclaimedDevices devices;
+  devices.phase = phase;
   for (const auto& device : context_.stores.devicesInPhase(phase)) {
     if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be bound
     bool counts = false;
     for (const auto& share : v1alpha::cardsInForce(*device)) {
       const auto card = context_.stores.cards.get({"", share.name});
       if (!card || !wanted(*card)) continue;
-      kept.held.core += share.chargedCore;
-      kept.held.memory += share.chargedMemory;
+      devices.held.core += share.chargedCore;
+      devices.held.memory += share.chargedMemory;
       counts = true;
     }
-    if (!counts || ++kept.count > kMaxNamed + 1) continue;
-    kept.names += kept.count > kMaxNamed ? " …" : " " + device->metadata.name;
+    if (!counts || ++devices.count > kMaxNamed + 1) continue;
+    devices.names += devices.count > kMaxNamed ? " …" : " " + device->metadata.name;
   }
-  return kept;
+  return devices;
 }
 
 }  // namespace egpu::reconcile

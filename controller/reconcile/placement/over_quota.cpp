@@ -41,9 +41,11 @@ Outcome UnschedulableReport::overQuota(const cache::Claim& claim, const schedule
   const auto& uid = claim.metadata.uid;
   if (excess.refuse) context_.waiting.refusals.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
-  const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
+  const bool reported =
+      old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
-  if (!context_.waiting.unschedulable.mayExplain(uid) && told) return Outcome::after(context_.timeouts.explainInterval);
+  if (!context_.waiting.unschedulable.mayExplain(uid) && reported)
+    return Outcome::after(context_.timeouts.explainInterval);
   const auto& space = claim.metadata.namespace_;
   const auto with = counts == GroupUsage::nobody
                         ? 0

@@ -93,9 +93,9 @@ Outcome ClaimPlacement::noneFits(const cache::Claim& claim, const ResolvedClaim&
     const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
     auto outcome = parts_.report.overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
     const bool preempts = asked.preempts && tried.front().excess->releasesMayHelp();
-    const auto turn =
+    const auto delay =
         preempts ? parts_.preemptor.awaitSearch(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
-    return outcome.isDone() && turn.count() > 0 ? Outcome::after(turn).reports(std::move(outcome.updates)) : outcome;
+    return outcome.isDone() && delay.count() > 0 ? Outcome::after(delay).reports(std::move(outcome.updates)) : outcome;
   }
   const auto more = [&] {
     const auto taints = untoleratedText(context_.stores, *asked.cls);

@@ -67,8 +67,8 @@ std::string StaticBinding::notAvailable(const cache::Claim& claim, const cache::
     if (ref->reserves() && of != core::keyOf(claim.metadata))
       return name + " is reserved for " + who + " by its spec.claimRef; name another device, or none";
     const auto holder = context_.stores.claims.get(of);
-    const bool kept = device.status.phase == phase::kReleased && (!holder || holder->metadata.uid != ref->uid);
-    if (kept)
+    const bool retained = device.status.phase == phase::kReleased && (!holder || holder->metadata.uid != ref->uid);
+    if (retained)
       return name + " is Released: it was retained for " + who +
              ", which is gone; clear its spec.claimRef to make it Available";
     if (!ref->reserves()) return name + " belongs to " + who;

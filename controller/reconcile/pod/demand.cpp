@@ -19,7 +19,7 @@ namespace reason = v1alpha::keys::reason;
 namespace {
 
 /// Returns the message of condition Bound, after a colon, if the condition is not True; otherwise empty.
-std::string saidOf(const cache::Claim& claim) {
+std::string boundMessage(const cache::Claim& claim) {
   const auto* bound = findCondition(claim.status.conditions, kBound);
   return bound == nullptr || bound->status == "True" || bound->message.empty() ? std::string() : ": " + bound->message;
 }
@@ -56,7 +56,7 @@ std::string DemandReader::unstamped(const core::Pod& pod) const {
   for (const auto& one : v1alpha::podClaims(pod)) {
     if (one.state != v1alpha::PodClaimState::pending) continue;
     // A template that does not exist yet may be created because the pod names it, or may arrive by a later watch.
-    const auto of = context_.stores.carrierTemplates.get({pod.metadata.namespace_, one.templateName});
+    const auto of = context_.stores.resourceClaimTemplates.get({pod.metadata.namespace_, one.templateName});
     if (!of || asks(of->claim)) return "no ResourceClaim is made yet from its template " + one.templateName;
   }
   return {};
@@ -80,24 +80,25 @@ PodDemand DemandReader::demandOf(const core::Pod& pod) {
 void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDemand& demand) {
   const auto prefix = "claim " + key.name + ": ";
   auto claim = context_.stores.claims.get(key);
-  const auto carrier = context_.stores.carriers.get(key);
-  const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
+  const auto resourceClaim = context_.stores.resourceClaims.get(key);
+  const bool ofOthers = resourceClaim && !asks(*resourceClaim) && resourceClaim->deviceClassName != keys::kDeviceClass;
   if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
   if (!claim) {  // pods and claims arrive by different watches; the creation of a stamped one is an event
-    if (!(carrier && asks(*carrier)) && context_.writer.read<cache::Claim>(key, {}, {}).ok())
+    if (!(resourceClaim && asks(*resourceClaim)) && context_.writer.read<cache::Claim>(key, {}, {}).ok())
       claim = context_.stores.claims.get(key);
     if (!claim) {
-      demand.later = prefix + (carrier && asks(*carrier) ? "no ElasticGPUClaim is made yet for its ResourceClaim"
-                                                         : "there is no such ElasticGPUClaim");
+      demand.later =
+          prefix + (resourceClaim && asks(*resourceClaim) ? "no ElasticGPUClaim is made yet for its ResourceClaim"
+                                                          : "there is no such ElasticGPUClaim");
       return;
     }
   }
   if (claim->metadata.deleting()) {
     demand.later = prefix + "it is being deleted";
-  } else if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
+  } else if (resourceClaim && asks(*resourceClaim) && madeFor(*claim) != resourceClaim->metadata.uid) {
     demand.never = prefix + "an ElasticGPUClaim of that name was not made for the pod's ResourceClaim";
   } else if (claim->status.phase == phase::kLost) {
-    demand.later = prefix + "it is Lost" + saidOf(*claim);
+    demand.later = prefix + "it is Lost" + boundMessage(*claim);
   } else {
     const auto device = deviceOf(context_.stores, *claim);
     if (!device || reconcile::canRollBackIntent(context_.stores, context_.waiting.chosen, *claim, *device))
@@ -120,7 +121,7 @@ void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, P
 void DemandReader::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
   const auto prefix = "claim " + claim.metadata.name + ": ";
   if (!device && takesDevice(context_.stores, claim)) {
-    demand.later = prefix + "it waits for an existing device" + saidOf(claim);
+    demand.later = prefix + "it waits for an existing device" + boundMessage(claim);
     return;
   }
   const auto asked = parts_.resolver.resolve(claim);
@@ -131,7 +132,7 @@ void DemandReader::addOpen(const cache::Claim& claim, const GpuPtr& device, PodD
   } else if (const auto refusal = context_.waiting.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
     demand.later = prefix + refusal;
   } else if (!device && !isDecidedByPod(context_.stores, claim)) {
-    demand.later = prefix + "it is not bound yet" + saidOf(claim);
+    demand.later = prefix + "it is not bound yet" + boundMessage(claim);
   } else {
     demand.asks.push_back(asked.of(claim));
     demand.otherwise.push_back(asked.otherwise);

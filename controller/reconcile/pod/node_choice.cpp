@@ -10,7 +10,7 @@
 namespace egpu::reconcile {
 
 namespace {
-constexpr std::size_t kReasonsTold = 10;
+constexpr std::size_t kMaxReasons = 10;
 }  // namespace
 
 NodeChoice::NodeChoice(cache::Stores& stores, const core::Pod& pod, std::vector<core::NodeSelector> volumes,
@@ -148,13 +148,13 @@ std::string NodeChoice::text() const {
   std::string text;
   int64_t rest = 0;
   for (std::size_t i = 0; i < ordered.size(); ++i) {
-    if (i >= kReasonsTold)
+    if (i >= kMaxReasons)
       rest += ordered[i].first;
     else
       text += (text.empty() ? "" : ", ") + std::to_string(ordered[i].first) + " " + std::string(ordered[i].second);
   }
   if (rest > 0)
-    text += ", " + std::to_string(rest) + " for " + std::to_string(ordered.size() - kReasonsTold) + " other reasons";
+    text += ", " + std::to_string(rest) + " for " + std::to_string(ordered.size() - kMaxReasons) + " other reasons";
   return text;
 }
 

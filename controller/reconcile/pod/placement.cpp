@@ -16,7 +16,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t kLooksUnderLock = 256;  ///< nodes to evaluate while other decisions are blocked
+constexpr std::size_t kMaxNodesUnderLock = 256;  ///< nodes to evaluate while other decisions are blocked
 
 /// The shortest of several requeue delays; ignores delays of zero.
 class Soonest {
@@ -85,7 +85,7 @@ std::optional<PodPlacement::Choice> PodPlacement::choiceOf(const core::Pod& pod,
 Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClaim>& used, std::stop_token stop) {
   removeNodeResourceWait(core::keyOf(pod.metadata));
   auto outcome = Outcome::done();
-  if (const auto* claim = chosenByOthers(pod, used)) return awaitTurn(pod, used, *claim);
+  if (const auto* claim = chosenByOthers(pod, used)) return awaitRound(pod, used, *claim);
   if (gated(pod))
     if (auto apart = claimsOnDifferentNodes(pod, used)) {
       const auto open = waitReports(pod, used, apart->updates.front().message);
@@ -139,7 +139,7 @@ const cache::Claim* PodPlacement::chosenByOthers(const core::Pod& pod, const std
   return nullptr;
 }
 
-Outcome PodPlacement::awaitTurn(const core::Pod& pod, const std::vector<UsedClaim>& used, const cache::Claim& claim) {
+Outcome PodPlacement::awaitRound(const core::Pod& pod, const std::vector<UsedClaim>& used, const cache::Claim& claim) {
   const auto& name = claim.metadata.name;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else PodEvents reports the reason
@@ -379,7 +379,7 @@ scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::Sched
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   if (!nodes.ranked()) {
-    nodes.setPatience(kLooksUnderLock);
+    nodes.setPatience(kMaxNodesUnderLock);
     together = within(suits);
     if (!together.decisions.empty()) return together;
     const bool impatient = nodes.impatient();

@@ -94,10 +94,10 @@ class PodPlacement {
   /// Explains why the claims do not fit together. each: every claim fits by itself.
   static std::string whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes);
 
-  /// Returns the first of the pod's claims whose node other pods choose for now (ConsumerTurns); null if there is none.
+  /// Returns the first of the pod's claims whose node other pods choose for now (ConsumerRounds); null: none.
   const cache::Claim* chosenByOthers(const core::Pod& pod, const std::vector<UsedClaim>& used);
-  /// Defers the pod's choice: other pods choose for this claim first, or it is not this pod's turn.
-  Outcome awaitTurn(const core::Pod& pod, const std::vector<UsedClaim>& used, const cache::Claim& claim);
+  /// Defers the pod's choice: other pods choose for this claim first, or the pod is not of this round.
+  Outcome awaitRound(const core::Pod& pod, const std::vector<UsedClaim>& used, const cache::Claim& claim);
   /// Adds a report for each of these claims that the pod reports on.
   void addWaitReports(const core::Pod& pod, const std::vector<const UsedClaim*>& open, const std::string& why,
                       std::vector<ConditionUpdate>& updates) const;
@@ -109,9 +109,9 @@ class PodPlacement {
   /// True if another pod planned the claim's nominated capacity, and reports on it.
   bool plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const;
   enum class Others { all, older };
-  /// True if another gated pod waits for the claim, all its claims exist, and at most `mostOpen` of them have no
+  /// True if another gated pod waits for the claim, all its claims exist, and at most `maxOpen` of them have no
   /// device.
-  bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const;
+  bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t maxOpen) const;
 
   const ClaimContext& context_;
   ClaimParts& parts_;

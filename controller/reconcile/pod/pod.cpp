@@ -130,21 +130,21 @@ std::optional<std::vector<UsedClaim>> PodSync::claimsOf(const core::Pod& pod, st
     if (!names.insert(entry.claim).second) continue;
     const core::ObjectKey claimKeyOf{key.namespace_, entry.claim};
     auto claim = context_.stores.claims.get(claimKeyOf);
-    const auto carrier = context_.stores.carriers.get(claimKeyOf);
+    const auto resourceClaim = context_.stores.resourceClaims.get(claimKeyOf);
     // Pods and claims arrive by different watches. A claim that is yet to be made for a stamped ResourceClaim is not
     // read: its creation is an event.
-    const bool stamped = entry.state == v1alpha::PodClaimState::stamped || (carrier && asks(*carrier));
+    const bool stamped = entry.state == v1alpha::PodClaimState::stamped || (resourceClaim && asks(*resourceClaim));
     if (!claim && gated(pod) && !stamped) {
       const auto now = context_.writer.read<cache::Claim>(claimKeyOf, {}, stop);
       if (now.ok()) claim = context_.stores.claims.get(claimKeyOf);
     }
     if (!claim) {
-      if (carrier && ResourceClaimBridge::isOthers(*carrier) && annotated.count(entry.claim) == 0)
+      if (resourceClaim && ResourceClaimBridge::isOthers(*resourceClaim) && annotated.count(entry.claim) == 0)
         continue;  // another driver's: nothing to wait for
-      if (events_.reportMissing(pod, entry, carrier.get())) *lacks = "claim " + entry.claim;
+      if (events_.reportMissing(pod, entry, resourceClaim.get())) *lacks = "claim " + entry.claim;
       return std::nullopt;  // the claim's creation is an event
     }
-    if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
+    if (resourceClaim && asks(*resourceClaim) && madeFor(*claim) != resourceClaim->metadata.uid) {
       if (madeFor(*claim).empty()) {
         *lacks = "claim " + entry.claim;
         events_.reportClaim(

@@ -95,21 +95,22 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
   for (const auto& name : usedOrAnnotated(pod)) {
     const core::ObjectKey key{pod.metadata.namespace_, name};
     const auto claim = stores_.claims.get(key);
-    const auto carrier = stores_.carriers.get(key);
-    if (!claim && carrier && !ResourceClaimBridge::ours(*carrier) && carrier->deviceClassName != keys::kDeviceClass)
+    const auto resourceClaim = stores_.resourceClaims.get(key);
+    if (!claim && resourceClaim && !ResourceClaimBridge::ours(*resourceClaim) &&
+        resourceClaim->deviceClassName != keys::kDeviceClass)
       continue;  // another driver's
     const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
     const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&
                        device->spec.nodeName == node && claim->status.phase == phase::kBound;
-    const bool carried = carrier && !carrier->metadata.deleting() && carrier->allocation && bound &&
-                         carrier->allocation->device == device->metadata.name && !isLeft(*device);
-    if (carried) continue;
-    const auto* said = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
+    const bool allocated = resourceClaim && !resourceClaim->metadata.deleting() && resourceClaim->allocation && bound &&
+                           resourceClaim->allocation->device == device->metadata.name && !isLeft(*device);
+    if (allocated) continue;
+    const auto* condition = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
     if (!claim) return "claim " + name + " does not exist";
     if (bound && isLeft(*device)) return "claim " + name + " is leaving its device: " + device->status.message;
     if (bound) return "claim " + name + " is bound, its ResourceClaim not allocated yet";
     return "claim " + name + " is not bound" +
-           (said == nullptr || said->message.empty() ? std::string() : ": " + said->message);
+           (condition == nullptr || condition->message.empty() ? std::string() : ": " + condition->message);
   }
   return {};
 }

@@ -47,24 +47,25 @@ bool PodEvents::reportUnstamped(const core::Pod& pod, const std::string& name, s
     const auto why = amountsRefusal(context_.stores, pod, name);
     return why && reported("amounts", reason::kInvalidParameter, *why);
   }
-  if (context_.stores.carrierTemplates.get(key)) return false;  // Kubernetes stamps the ResourceClaim soon
+  if (context_.stores.resourceClaimTemplates.get(key)) return false;  // Kubernetes stamps the ResourceClaim soon
   return context_.writer.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() == base::Code::notFound &&
          reported("template " + name, "NotFound",
                   "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
 }
 
 bool PodEvents::reportMissing(const core::Pod& pod, const v1alpha::PodClaim& entry,
-                              const core::ResourceClaim* carrier) {
+                              const core::ResourceClaim* resourceClaim) {
   const auto& claim = entry.claim;
-  if (carrier == nullptr && entry.state == v1alpha::PodClaimState::stamped) return false;  // it comes by another watch
-  if (carrier == nullptr || (carrier->deviceClassName != keys::kDeviceClass && !asks(*carrier))) {
+  if (resourceClaim == nullptr && entry.state == v1alpha::PodClaimState::stamped)
+    return false;  // it comes by another watch
+  if (resourceClaim == nullptr || (resourceClaim->deviceClassName != keys::kDeviceClass && !asks(*resourceClaim))) {
     reportClaim(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
     return true;
   }
-  const auto wanted = asks(*carrier) ? claimFor(*carrier)
-                                     : std::string(
-                                           "spec.devices.config: must say what is wanted, as {opaque: {driver: "
-                                           "elasticgpu.io, parameters: {egpuClassName: …, resources: …}}}");
+  const auto wanted = asks(*resourceClaim) ? claimFor(*resourceClaim)
+                                           : std::string(
+                                                 "spec.devices.config: must say what is wanted, as {opaque: {driver: "
+                                                 "elasticgpu.io, parameters: {egpuClassName: …, resources: …}}}");
   const auto* why = std::get_if<std::string>(&wanted);
   if (why != nullptr) reportClaim(pod, claim, reason::kInvalidParameter, "its ResourceClaim can't be served: " + *why);
   return why != nullptr;

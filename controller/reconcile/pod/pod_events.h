@@ -30,9 +30,9 @@ class PodEvents {
               const std::string& message);
   /// Reports why Kubernetes has not stamped a ResourceClaim from that template. Returns false if no reason is known.
   bool reportUnstamped(const core::Pod& pod, const std::string& templateName, std::stop_token stop);
-  /// Reports why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null. Returns false if no
-  /// reason is known.
-  bool reportMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier);
+  /// Reports why there is no ElasticGPUClaim. resourceClaim: the ResourceClaim of that name, or null. Returns false if
+  /// no reason is known.
+  bool reportMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* resourceClaim);
   /// Reports the first condition that keeps a claim waiting. news: reports of this step on the pod's claims.
   void reportConditions(const core::Pod& pod, const std::vector<UsedClaim>& used,
                         const std::vector<ConditionUpdate>& news);

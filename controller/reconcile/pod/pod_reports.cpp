@@ -59,7 +59,7 @@ bool PodPlacement::plannedByAnother(const core::Pod& pod, const Choice& choice, 
 }
 
 bool PodPlacement::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which,
-                                std::size_t mostOpen) const {
+                                std::size_t maxOpen) const {
   const auto age = ageOf(pod.metadata);
   bool isLater = false;  // all that follow are younger
   const auto waits = [&](const core::Pod& other) {
@@ -67,7 +67,7 @@ bool PodPlacement::anotherWaits(const core::Pod& pod, const cache::Claim& claim,
     if (isLater) return true;
     if (other.metadata.uid == pod.metadata.uid || !isConsumer(context_.stores, other) || !gated(other)) return false;
     const auto open = openClaimsOf(context_.stores, other);
-    return open && open->size() <= mostOpen;
+    return open && open->size() <= maxOpen;
   };
   return context_.stores.firstPodByAge(core::keyOf(claim.metadata), waits) && !isLater;
 }

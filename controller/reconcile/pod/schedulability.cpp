@@ -95,15 +95,15 @@ bool hasConsumer(const cache::Stores& stores, const cache::Claim& claim) {
   return stores.firstPodByAge(core::keyOf(claim.metadata), consumes) != nullptr;
 }
 
-const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier) {
-  const auto& owners = carrier.metadata.ownerReferences;
+const core::OwnerReference* stampedFor(const core::ResourceClaim& resourceClaim) {
+  const auto& owners = resourceClaim.metadata.ownerReferences;
   const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& each) { return each.kind == "Pod"; });
   return owner == owners.end() ? nullptr : &*owner;
 }
 
 bool isStamped(const cache::Stores& stores, const cache::Claim& claim) {
-  const auto carrier = madeFor(claim).empty() ? nullptr : stores.carriers.get(core::keyOf(claim.metadata));
-  return carrier && stampedFor(*carrier) != nullptr;
+  const auto resourceClaim = madeFor(claim).empty() ? nullptr : stores.resourceClaims.get(core::keyOf(claim.metadata));
+  return resourceClaim && stampedFor(*resourceClaim) != nullptr;
 }
 
 bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, const cache::Class& cls) {
@@ -118,8 +118,8 @@ bool isDecidedByPod(const cache::Stores& stores, const cache::Claim& claim) {
 
 PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, bool waits) {
   const auto key = core::keyOf(claim.metadata);
-  const auto carrier = madeFor(claim).empty() ? nullptr : stores.carriers.get(key);
-  const auto* owner = carrier ? stampedFor(*carrier) : nullptr;
+  const auto resourceClaim = madeFor(claim).empty() ? nullptr : stores.resourceClaims.get(key);
+  const auto* owner = resourceClaim ? stampedFor(*resourceClaim) : nullptr;
   if (!waits && owner == nullptr) return {};
   cache::Store<core::Pod>::Ptr oldest;
   for (const auto& pod : stores.podsOfClaim(key)) {

@@ -38,7 +38,7 @@ bool isUser(const cache::Stores& stores, const core::Pod& pod);
 bool hasConsumer(const cache::Stores& stores, const cache::Claim& claim);
 
 /// Returns the pod that Kubernetes stamped the ResourceClaim for; null if it was created by hand.
-const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier);
+const core::OwnerReference* stampedFor(const core::ResourceClaim& resourceClaim);
 /// True if the claim was made for a ResourceClaim that Kubernetes stamped for a pod. That pod is its only consumer.
 bool isStamped(const cache::Stores& stores, const cache::Claim& claim);
 /// True if the node of a claim of this class has to suit the claim's pods: the class waits for a consumer, or the claim

@@ -69,12 +69,13 @@ Outcome PodUngate::reconcile(const core::Pod& pod, const std::vector<UsedClaim>&
 
 bool PodUngate::areAllAllocated(const core::Pod& pod, const std::vector<UsedClaim>& used) {
   for (const auto& one : used) {
-    const auto carrier = context_.stores.carriers.get(core::keyOf(one.claim->metadata));
-    if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
+    const auto resourceClaim = context_.stores.resourceClaims.get(core::keyOf(one.claim->metadata));
+    if (resourceClaim && resourceClaim->metadata.deleting() && !resourceClaim->reservedFor.empty())
       events_.reportClaim(pod, one.claim->metadata.name, "ResourceClaimDeleting",
                           "its ResourceClaim is being deleted and is still reserved for other pods");
-    if (!carrier || carrier->metadata.deleting() || !context_.bridge.markedAsCanBe(*carrier, *one.claim) ||
-        !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
+    if (!resourceClaim || resourceClaim->metadata.deleting() ||
+        !context_.bridge.markedAsCanBe(*resourceClaim, *one.claim) || !resourceClaim->allocation ||
+        resourceClaim->allocation->device != one.device->metadata.name)
       return false;
     if (!parts_.gangs.isBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
     const bool bound = one.device->status.phase == phase::kBound;
@@ -101,8 +102,8 @@ Outcome PodUngate::liftGate(const core::Pod& pod, const std::vector<UsedClaim>& 
   if (const auto failed = removeGate(pod, body, stop)) return *failed;
   auto outcome = Outcome::done();
   for (const auto& one : used) {
-    const auto* carried = findCondition(one.claim->status.conditions, kResourceClaimReady);
-    if (carried != nullptr && carried->reason == reason::kNodeUnsuitable)
+    const auto* ready = findCondition(one.claim->status.conditions, kResourceClaimReady);
+    if (ready != nullptr && ready->reason == reason::kNodeUnsuitable)
       outcome.updates.push_back(
           ConditionUpdate::of(one.claim->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   }

@@ -32,8 +32,8 @@ constexpr std::string_view kMoves = "moving to another device because of annotat
 /// True if the claim was made for a ResourceClaim that was created by hand. Such a claim outlives its pods: the next
 /// pod may use it before the last one has ended, so evictions would free no capacity.
 bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
-  const auto carrier = stores.carriers.get(core::keyOf(claim.metadata));
-  return carrier && asks(*carrier) && stampedFor(*carrier) == nullptr;
+  const auto resourceClaim = stores.resourceClaims.get(core::keyOf(claim.metadata));
+  return resourceClaim && asks(*resourceClaim) && stampedFor(*resourceClaim) == nullptr;
 }
 
 /// Returns the claim that holds the device and may lose it by this parameter of its class; else null.
@@ -435,13 +435,13 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
   if (const auto own = ownRest(uid); own.count() > 0)
     return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
   if (until(restUntil_).count() == 0) return {};
-  turns_.wait(order, queueKey);
+  planQueue_.wait(order, queueKey);
   return timeouts_.maxSearchBackoff;
 }
 
-PlanTurns::NextPlan Preemption::giveTurn() {
+PlanQueue::NextPlan Preemption::nextPlan() {
   const base::MutexLock lock(mutex_);
-  return turns_.next(until(restUntil_));
+  return planQueue_.next(until(restUntil_));
 }
 
 std::unique_lock<base::Mutex> Preemption::tryLockPlanning(const std::string& claimUid) {

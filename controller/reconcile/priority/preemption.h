@@ -16,7 +16,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/mutex.h"
-#include "controller/reconcile/priority/plan_turns.h"
+#include "controller/reconcile/priority/plan_queue.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"
 #include "controller/reconcile/timeouts.h"
@@ -69,7 +69,7 @@ class Preemption {
         clock_(clock),
         timeouts_(timeouts),
         shared_(clock, timeouts),
-        turns_(clock, timeouts) {}
+        planQueue_(clock, timeouts) {}
 
   /// Lock that a step holds while it plans for the claim and writes the plan. Two plans must not name the same victims
   /// for capacity that only one of them can have. Not owned: another claim is being planned for, or its plan is not yet
@@ -104,10 +104,10 @@ class Preemption {
   /// if candidates may appear later without an event. While searches are paused: the claim waits for its turn, and asks
   /// again by itself only if it loses the turn. order: with the claim's uid. queueKey: key whose step makes the search.
   std::chrono::milliseconds delayForRateLimit(const QueueOrder& order, const std::string& queueKey);
-  PlanTurns& turns() { return turns_; }
-  const PlanTurns& turns() const { return turns_; }
-  /// PlanTurns::next() with the remaining pause of searches.
-  PlanTurns::NextPlan giveTurn();
+  PlanQueue& planQueue() { return planQueue_; }
+  const PlanQueue& planQueue() const { return planQueue_; }
+  /// PlanQueue::next() with the remaining pause of searches.
+  PlanQueue::NextPlan nextPlan();
   /// Describes the victims and the obstacles to their eviction, for readers of that namespace. They may be unable to
   /// read other namespaces, so claims there are only counted. rooms: of one claim, or of several that are planned for
   /// together.
@@ -188,7 +188,7 @@ class Preemption {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   SharedPlans shared_;
-  PlanTurns turns_;
+  PlanQueue planQueue_;
   std::optional<Unwritten> unwritten_;  ///< guarded by planning_
   base::Mutex planning_;
   mutable base::Mutex mutex_;

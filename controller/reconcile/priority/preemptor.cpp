@@ -37,7 +37,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   const auto planning = preemption_.tryLockPlanning(asked.claims.front()->metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);
   for (const auto& each : asked.claims)
-    if (preemption_.turns().done(each->metadata.uid)) context_.enqueue(plansKey());
+    if (preemption_.planQueue().done(each->metadata.uid)) context_.enqueue(plansKey());
   for (auto& each : asked.claims) {
     auto current =
         context_.stores.claims.get(core::keyOf(each->metadata));  // with the nomination that the last plan wrote
@@ -56,9 +56,9 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
   // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
   // worker for long.
-  const std::size_t most = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
+  const std::size_t max = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
   for (std::size_t i = begin; i < nominations.size(); ++i) {
-    if (i == begin + most) {
+    if (i == begin + max) {
       preemption_.leaveUnwritten(asked, std::move(nominations), i);
       return Outcome::requeueNow();
     }
@@ -68,7 +68,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
                                   : "capacity on node " + nominations[i].nodeName + " is reserved for it; claim " +
                                         asked.claims.front()->metadata.name + " lists the victims for " + what);
     update.nominated = nominations[i];
-    const auto written = context_.status.say({std::move(update)}, stop);
+    const auto written = context_.status.report({std::move(update)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
@@ -87,7 +87,7 @@ milliseconds Preemptor::awaitSearch(const cache::Claim& claim, const std::string
 }
 
 Outcome Preemptor::startNextSearch() {
-  const auto next = preemption_.giveTurn();
+  const auto next = preemption_.nextPlan();
   if (next.queueKey) context_.enqueue(*next.queueKey);
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
@@ -96,9 +96,10 @@ std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim, co
   const auto rest = preemption_.searchBackoff(claim.metadata.uid);
   if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
-                    claim.status.phase == phase::kPending;
-  if (!told) return milliseconds(0);  // the reporting code respects the backoff
+  const bool reported = bound != nullptr &&
+                        (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+                        claim.status.phase == phase::kPending;
+  if (!reported) return milliseconds(0);  // the reporting code respects the backoff
   const auto order = awaitSearch(claim, queueKey);
   return order.count() > 0 ? order : rest;
 }
@@ -111,7 +112,7 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);
-  if (preemption_.turns().done(claim.metadata.uid)) context_.enqueue(plansKey());
+  if (preemption_.planQueue().done(claim.metadata.uid)) context_.enqueue(plansKey());
   const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
@@ -121,7 +122,7 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
   auto update =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   update.nominated = nomination;
-  const auto written = context_.status.say({std::move(update)}, stop);  // V1
+  const auto written = context_.status.report({std::move(update)}, stop);  // V1
   if (!written.ok()) return Outcome::nextState(written);
   return Outcome::after(context_.timeouts.preemptionRetryBackoff);
 }

@@ -51,9 +51,9 @@ std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, Share
   const auto known = checked_.find(key);
   const bool same = known != checked_.end() && known->second.plan->victims == plan.victims;
   plan.budgetsAsked = same ? known->second.plan->budgetsAsked : std::make_shared<Batches>(plan.victims.size());
-  auto kept = std::make_shared<const SharedPlan>(std::move(plan));
-  if (generation == generation_) checked_[key] = {kept, now, true};
-  return kept;
+  auto shared = std::make_shared<const SharedPlan>(std::move(plan));
+  if (generation == generation_) checked_[key] = {shared, now, true};
+  return shared;
 }
 
 void SharedPlans::forget(const std::string& key) {

@@ -176,8 +176,8 @@ std::vector<cache::Store<core::Pod>::Ptr> VictimSync::podsToEvict(const cache::C
 }
 
 bool VictimSync::awaitsAllocation(const cache::Claim& claim) const {
-  const auto carrier = context_.stores.carriers.get(core::keyOf(claim.metadata));
-  if (carrier && !carrier->metadata.deleting() && carrier->allocation) return false;
+  const auto resourceClaim = context_.stores.resourceClaims.get(core::keyOf(claim.metadata));
+  if (resourceClaim && !resourceClaim->metadata.deleting() && resourceClaim->allocation) return false;
   const auto pods = podsToEvict(claim);
   return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return stays(pod) && pod->nodeName.empty(); });
 }
@@ -265,8 +265,8 @@ bool VictimSync::hasMemberReleased(const cache::Claim& claim) const {
   return std::any_of(all.begin(), all.end(), [&](const auto& each) {
     if (each->metadata.uid == claim.metadata.uid || gangNamedBy(*each) != gang) return false;
     const auto own = deviceOf(context_.stores, *each);
-    const bool keeps = own && own->status.phase != phase::kFailed;
-    return !keeps && findCondition(each->status.conditions, kPreempted) != nullptr;
+    const bool exists = own && own->status.phase != phase::kFailed;
+    return !exists && findCondition(each->status.conditions, kPreempted) != nullptr;
   });
 }
 
@@ -291,9 +291,9 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::done();  // a move waits for its pods; no gated pod is added while the device is marked
   // First deletes the ResourceClaim, so that no pod can reserve it: neither the present pods nor ungated ones that
   // replace them.
-  const auto carrier =
+  const auto resourceClaim =
       context_.bridge.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
-  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
+  if (resourceClaim.state == ResourceClaimBridge::Release::failed) return Outcome::retry(resourceClaim.error);
   for (const auto& pod : pods) {
     if (pod->metadata.deleting()) continue;
     if (const auto no = evict(*pod, false, device, *preemptor, stop)) return *no;
@@ -302,7 +302,7 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::requeueNow();  // the need is checked again before the next eviction
   }
   // The end of its pods, and of their reservations, is an event.
-  if (carrier.state == ResourceClaimBridge::Release::inUse || !pods.empty()) return Outcome::done();
+  if (resourceClaim.state == ResourceClaimBridge::Release::inUse || !pods.empty()) return Outcome::done();
   const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();

@@ -55,27 +55,27 @@ bool countsMore(const cache::Stores& stores, const cache::Gpu& device) {
 std::optional<Outcome> ClaimResize::reconcile(const cache::Claim& claim, const cache::Gpu& device,
                                               std::stop_token stop) {
   if (auto outcome = followCards(claim, device, stop)) return outcome;
-  std::optional<Outcome> told;
+  std::optional<Outcome> result;
   const auto& taken = requestsTaken(claim, device);
   const bool asksOther = !claim.status.requests.empty() && claim.spec.requests != taken;
   if (asksOther && device.metadata.deleting()) {
     context_.cluster.forgetResize(device);
-    told = Outcome::done().reports(notResized(
+    result = Outcome::done().reports(notResized(
         claim, reason::kNotResizable,
         "device " + device.metadata.name + " is being deleted: it is not resized until the claim is deleted"));
   } else if (asksOther) {
-    told = retarget(claim, device, stop);
-    if (told->isRequeueNow() || told->isRetry()) return told;
+    result = retarget(claim, device, stop);
+    if (result->isRequeueNow() || result->isRetry()) return result;
   } else {
     context_.cluster.forgetResize(device);
   }
   if (v1alpha::isResizing(device)) {
     auto outcome = applyTarget(claim, device, stop);
-    return told ? std::move(outcome).reports(std::move(told->updates)) : std::move(outcome);
+    return result ? std::move(outcome).reports(std::move(result->updates)) : std::move(outcome);
   }
-  if (!device.spec.target) return told;
+  if (!device.spec.target) return result;
   const auto lowered = shrinkLedgerEntries(claim, device, stop);  // R5
-  if (lowered.ok()) return told;
+  if (lowered.ok()) return result;
   return lowered.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(lowered);
 }
 
@@ -105,15 +105,15 @@ base::Status ClaimResize::shrinkLedgerEntries(const cache::Claim& claim, const c
 }
 
 Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto says = [&](std::string_view why, std::string text) {
+  const auto reports = [&](std::string_view why, std::string text) {
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   };
   if (!mayResize(claim, device))
-    return says(reason::kNotResizable, "class " + device.spec.className +
-                                           " does not set resizable for this device: it keeps its amounts; restore "
-                                           "spec.resources.requests");
+    return reports(reason::kNotResizable, "class " + device.spec.className +
+                                              " does not set resizable for this device: it keeps its amounts; restore "
+                                              "spec.resources.requests");
   if (auto never = context_.provisioning.cannotResize(device); !never.empty())
-    return says(reason::kNotResizable, never + ": it keeps its amounts; restore spec.resources.requests");
+    return reports(reason::kNotResizable, never + ": it keeps its amounts; restore spec.resources.requests");
   std::string away;
   if (!device.spec.provisioner.empty() && context_.provisioning.find(device.spec.provisioner, &away) == nullptr)
     return Outcome::after(context_.timeouts.absentPluginInterval)
@@ -122,7 +122,7 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::after(refusal.endsIn).reports(notResized(claim, refusal.reason, refusal.message));
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
-    return says(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
+    return reports(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
   const allocator::Allocator::SchedulingRequest ask{
       claim.metadata.uid,
       core::keyOf(claim.metadata).str(),
@@ -168,9 +168,9 @@ Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& devic
                               const allocator::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
   const auto* old = findCondition(claim.status.conditions, kResized);
-  const bool told = old != nullptr && old->reason == why;
+  const bool reported = old != nullptr && old->reason == why;
   // Free and used amounts change all the time, so they are written at intervals only.
-  if (!context_.waiting.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
+  if (!context_.waiting.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && reported)
     return Outcome::after(context_.timeouts.explainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
@@ -179,7 +179,7 @@ Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;
-  if (auto kept = context_.cluster.queries().withheldText(ask); !kept.empty()) text += "; " + kept;
+  if (auto withheld = context_.cluster.queries().withheldText(ask); !withheld.empty()) text += "; " + withheld;
   const auto cls = context_.stores.classes.get({"", device.spec.className});
   const bool immediate = cls && cls->bindingMode == "Immediate";
   const auto suits = immediate ? toleratedNodes(context_.stores, *cls) : scheduler::NodePredicate();

@@ -32,9 +32,9 @@ core::StringMap withoutKubernetes(core::StringMap all) {
 }
 
 /// Part of the request that is not supported here, for people; empty if there is none.
-std::string notServed(const core::ResourceClaim& carrier) {
-  const auto& request = carrier.request;
-  if (request.others > 0 || !request.alternatives.empty() || carrier.deviceClassName != keys::kDeviceClass)
+std::string notServed(const core::ResourceClaim& resourceClaim) {
+  const auto& request = resourceClaim.request;
+  if (request.others > 0 || !request.alternatives.empty() || resourceClaim.deviceClassName != keys::kDeviceClass)
     return "spec.devices.requests: must be one request, exactly of device class " + std::string(keys::kDeviceClass) +
            "; use another ResourceClaim for other devices";
   if (!request.selectors.empty() && request.selectors != "[]")
@@ -61,11 +61,11 @@ core::StringMap amountsOf(const core::StringMap& capacity) {
 }
 
 /// Spec of the claim from config, with the amounts of the request's capacity; or an error message.
-std::variant<v1alpha::ElasticGPUClaimSpec, std::string> specOf(const core::ResourceClaim& carrier) {
+std::variant<v1alpha::ElasticGPUClaimSpec, std::string> specOf(const core::ResourceClaim& resourceClaim) {
   v1alpha::ElasticGPUClaimSpec spec;
   bool found = false;
-  for (std::size_t i = 0; i < carrier.config.size(); ++i) {
-    const auto& config = carrier.config[i];
+  for (std::size_t i = 0; i < resourceClaim.config.size(); ++i) {
+    const auto& config = resourceClaim.config[i];
     if (!isOurs(config)) continue;
     const auto at = "spec.devices.config[" + std::to_string(i) + "].opaque";
     if (std::exchange(found, true)) return at + ".driver: " + std::string(keys::kDriver) + " is listed twice";
@@ -73,19 +73,19 @@ std::variant<v1alpha::ElasticGPUClaimSpec, std::string> specOf(const core::Resou
     if (!read.ok()) return at + ".parameters: " + read.status().message();
     spec = *read;
   }
-  if (carrier.request.capacity.empty()) return spec;
+  if (resourceClaim.request.capacity.empty()) return spec;
   if (!spec.requests.empty())
     return field("capacity.requests") + ": the parameters for " + std::string(keys::kDriver) +
            " already have amounts; specify them once";
-  spec.requests = amountsOf(carrier.request.capacity);
+  spec.requests = amountsOf(resourceClaim.request.capacity);
   return spec;
 }
 
 }  // namespace
 
-bool asks(const core::ResourceClaim& carrier) {
-  return std::any_of(carrier.config.begin(), carrier.config.end(), isOurs) ||
-         (carrier.deviceClassName == keys::kDeviceClass && !carrier.request.capacity.empty());
+bool asks(const core::ResourceClaim& resourceClaim) {
+  return std::any_of(resourceClaim.config.begin(), resourceClaim.config.end(), isOurs) ||
+         (resourceClaim.deviceClassName == keys::kDeviceClass && !resourceClaim.request.capacity.empty());
 }
 
 std::string_view madeFor(const cache::Claim& claim) {
@@ -95,19 +95,19 @@ std::string_view madeFor(const cache::Claim& claim) {
   return {};
 }
 
-std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& carrier) {
-  if (auto why = notServed(carrier); !why.empty()) return why;
-  auto spec = specOf(carrier);
+std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& resourceClaim) {
+  if (auto why = notServed(resourceClaim); !why.empty()) return why;
+  auto spec = specOf(resourceClaim);
   if (auto* why = std::get_if<std::string>(&spec)) return std::move(*why);
   cache::Claim claim;
-  claim.metadata.name = carrier.metadata.name;
-  claim.metadata.namespace_ = carrier.metadata.namespace_;
-  claim.metadata.labels = withoutKubernetes(carrier.metadata.labels);
-  claim.metadata.annotations = withoutKubernetes(carrier.metadata.annotations);
+  claim.metadata.name = resourceClaim.metadata.name;
+  claim.metadata.namespace_ = resourceClaim.metadata.namespace_;
+  claim.metadata.labels = withoutKubernetes(resourceClaim.metadata.labels);
+  claim.metadata.annotations = withoutKubernetes(resourceClaim.metadata.annotations);
   constexpr auto& kind = core::kindOf<core::ResourceClaim>;
   // Not blocking: that would require rights on the finalizers of all ResourceClaims.
-  claim.metadata.ownerReferences.push_back(
-      {kind.apiVersion(), std::string(kind.kind), carrier.metadata.name, carrier.metadata.uid, true, false});
+  claim.metadata.ownerReferences.push_back({kind.apiVersion(), std::string(kind.kind), resourceClaim.metadata.name,
+                                            resourceClaim.metadata.uid, true, false});
   claim.spec = std::get<v1alpha::ElasticGPUClaimSpec>(std::move(spec));
   if (const auto errors = v1alpha::validate(claim); !errors.empty())
     return "as an ElasticGPUClaim: " + errors.front().field + ": " + errors.front().message;
@@ -115,20 +115,21 @@ std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& carr
 }
 
 Outcome ResourceClaimAdopter::step(const core::ObjectKey& key, std::stop_token stop) {
-  const auto carrier = stores_.carriers.get(key);
+  const auto resourceClaim = stores_.resourceClaims.get(key);
   const auto claim = stores_.claims.get(key);
-  if (!carrier) {
+  if (!resourceClaim) {
     const base::MutexLock lock(mutex_);
     reported_.erase(key);
   }
   if (claim && !claim->metadata.deleting() && !madeFor(*claim).empty() &&
-      (!carrier || madeFor(*claim) != carrier->metadata.uid))
+      (!resourceClaim || madeFor(*claim) != resourceClaim->metadata.uid))
     if (const auto outcome = ownerGone(*claim, stop)) return *outcome;
-  if (!carrier || !asks(*carrier)) return carrier_.step(key, stop);
-  if (carrier->metadata.deleting()) return leaving(*carrier, claim, stop);
-  if (!claim) return make(*carrier, stop);
-  if (madeFor(*claim) != carrier->metadata.uid)
-    report(*carrier, "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
+  if (!resourceClaim || !asks(*resourceClaim)) return resourceClaim_.step(key, stop);
+  if (resourceClaim->metadata.deleting()) return leaving(*resourceClaim, claim, stop);
+  if (!claim) return make(*resourceClaim, stop);
+  if (madeFor(*claim) != resourceClaim->metadata.uid)
+    report(*resourceClaim,
+           "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
   return Outcome::done();  // the claim's own steps continue; its deletion is an event
 }
 
@@ -145,40 +146,43 @@ Outcome ResourceClaimAdopter::remove(const cache::Claim& claim, std::stop_token 
   return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 
-Outcome ResourceClaimAdopter::leaving(const core::ResourceClaim& carrier, const ClaimPtr& claim, std::stop_token stop) {
-  const bool its = claim && madeFor(*claim) == carrier.metadata.uid;
+Outcome ResourceClaimAdopter::leaving(const core::ResourceClaim& resourceClaim, const ClaimPtr& claim,
+                                      std::stop_token stop) {
+  const bool its = claim && madeFor(*claim) == resourceClaim.metadata.uid;
   if (its) return claim->metadata.deleting() ? Outcome::done() : remove(*claim, stop);
-  if (!carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) return Outcome::done();
-  const auto key = core::keyOf(carrier.metadata);
+  if (!resourceClaim.metadata.hasFinalizer(keys::kResourceClaimFinalizer)) return Outcome::done();
+  const auto key = core::keyOf(resourceClaim.metadata);
   const auto now = writer_.read<cache::Claim>(key, {}, stop);
-  if (now.ok() && madeFor(*now) == carrier.metadata.uid) return Outcome::requeueNow();
+  if (now.ok() && madeFor(*now) == resourceClaim.metadata.uid) return Outcome::requeueNow();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-  const auto released = carrier_.releaseConsumers(carrier, stop);
+  const auto released = resourceClaim_.releaseConsumers(resourceClaim, stop);
   return released.state == ResourceClaimBridge::Release::failed ? Outcome::nextState(released.error) : Outcome::done();
 }
 
-std::optional<Outcome> ResourceClaimAdopter::allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop) {
-  if (!carrier.allocation) return std::nullopt;
-  if (carrier.allocation->driver == keys::kDriver) {
-    const auto device = writer_.read<cache::Gpu>({"", carrier.allocation->device}, {}, stop);
+std::optional<Outcome> ResourceClaimAdopter::allocatedBefore(const core::ResourceClaim& resourceClaim,
+                                                             std::stop_token stop) {
+  if (!resourceClaim.allocation) return std::nullopt;
+  if (resourceClaim.allocation->driver == keys::kDriver) {
+    const auto device = writer_.read<cache::Gpu>({"", resourceClaim.allocation->device}, {}, stop);
     if (!device.ok() && device.status().code() != base::Code::notFound) return Outcome::retry(device.status());
     const auto& ref = device.ok() ? device->spec.claimRef : std::nullopt;
     // The device's removal of the allocation is an event. Another claim's device would never remove it: it was written
     // by hand.
-    if (ref && core::ObjectKey{ref->namespace_, ref->name} == core::keyOf(carrier.metadata)) return Outcome::done();
+    if (ref && core::ObjectKey{ref->namespace_, ref->name} == core::keyOf(resourceClaim.metadata))
+      return Outcome::done();
   }
-  if (!carrier.reservedFor.empty()) return Outcome::done();
-  return Outcome::nextState(carrier_.withdraw(carrier, stop));
+  if (!resourceClaim.reservedFor.empty()) return Outcome::done();
+  return Outcome::nextState(resourceClaim_.withdraw(resourceClaim, stop));
 }
 
-base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& carrier, cache::Claim& claim,
+base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& resourceClaim, cache::Claim& claim,
                                             std::stop_token stop) {
   const auto ofGang = [](const auto& annotation) { return annotation.first.starts_with(keys::kGangAnnotation); };
-  auto& says = claim.metadata.annotations;
-  const auto* owner = stampedFor(carrier);
-  const bool itself = std::any_of(says.begin(), says.end(), ofGang);
+  auto& annotations = claim.metadata.annotations;
+  const auto* owner = stampedFor(resourceClaim);
+  const bool itself = std::any_of(annotations.begin(), annotations.end(), ofGang);
   if (owner == nullptr || (itself && !stores_.podGroupsServed)) return {};
-  const core::ObjectKey key{carrier.metadata.namespace_, owner->name};
+  const core::ObjectKey key{resourceClaim.metadata.namespace_, owner->name};
   auto pod = stores_.pods.get(key);
   if (!pod || pod->metadata.uid != owner->uid) {  // pods and ResourceClaims come by different watches
     const auto now = writer_.read<core::Pod>(key, owner->uid, std::move(stop));
@@ -187,12 +191,12 @@ base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& carrier, 
     pod = std::make_shared<const core::Pod>(*now);
   }
   for (const auto& annotation : pod->metadata.annotations)
-    if (!itself && ofGang(annotation)) says.insert(annotation);
+    if (!itself && ofGang(annotation)) annotations.insert(annotation);
   if (pod->podGroupName.empty() || !stores_.podGroupsServed) return {};
   const std::string named(keys::kGangPodGroupAnnotation);
-  if (std::none_of(says.begin(), says.end(), ofGang))
-    says[named] = pod->podGroupName;
-  else if (says.count(named) == 0 || says[named] != pod->podGroupName)
+  if (std::none_of(annotations.begin(), annotations.end(), ofGang))
+    annotations[named] = pod->podGroupName;
+  else if (annotations.count(named) == 0 || annotations[named] != pod->podGroupName)
     events_.event(kube::referenceTo(*pod), "Warning", "AnnotationCounts",
                   "claim " + claim.metadata.name + " is of the gang of its annotations " +
                       std::string(keys::kGangAnnotation) + "…, not of PodGroup " + pod->podGroupName +
@@ -200,32 +204,32 @@ base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& carrier, 
   return {};
 }
 
-Outcome ResourceClaimAdopter::make(const core::ResourceClaim& carrier, std::stop_token stop) {
-  if (const auto outcome = allocatedBefore(carrier, stop)) return *outcome;
-  auto wanted = claimFor(carrier);
+Outcome ResourceClaimAdopter::make(const core::ResourceClaim& resourceClaim, std::stop_token stop) {
+  if (const auto outcome = allocatedBefore(resourceClaim, stop)) return *outcome;
+  auto wanted = claimFor(resourceClaim);
   if (const auto* why = std::get_if<std::string>(&wanted)) {
-    report(carrier, *why);
+    report(resourceClaim, *why);
     return Outcome::done();  // its spec is immutable
   }
-  if (const auto joined = joinGang(carrier, std::get<cache::Claim>(wanted), stop); !joined.ok())
+  if (const auto joined = joinGang(resourceClaim, std::get<cache::Claim>(wanted), stop); !joined.ok())
     return Outcome::retry(joined);
   const auto made = writer_.create(std::get<cache::Claim>(wanted), stop);
   if (made.ok()) {
-    base::log::debug("made a claim for a ResourceClaim", {{"claim", core::keyOf(carrier.metadata).str()}});
+    base::log::debug("made a claim for a ResourceClaim", {{"claim", core::keyOf(resourceClaim.metadata).str()}});
     return Outcome::done();  // the claim's own event continues
   }
   return made.status().code() == base::Code::alreadyExists ? Outcome::requeueNow() : Outcome::retry(made.status());
 }
 
-void ResourceClaimAdopter::report(const core::ResourceClaim& carrier, const std::string& message) {
+void ResourceClaimAdopter::report(const core::ResourceClaim& resourceClaim, const std::string& message) {
   {
     const base::MutexLock lock(mutex_);
-    auto& last = reported_[core::keyOf(carrier.metadata)];
-    const auto what = carrier.metadata.uid + " " + message;
+    auto& last = reported_[core::keyOf(resourceClaim.metadata)];
+    const auto what = resourceClaim.metadata.uid + " " + message;
     if (last == what) return;
     last = what;
   }
-  events_.event(kube::referenceTo(carrier), "Warning", "NotServed", message);
+  events_.event(kube::referenceTo(resourceClaim), "Warning", "NotServed", message);
 }
 
 std::size_t ResourceClaimAdopter::remembered() const {

@@ -27,17 +27,18 @@
 namespace egpu::reconcile {
 
 /// True if the ResourceClaim is external. Its spec, which is immutable, decides that. Ours never are.
-bool asks(const core::ResourceClaim& carrier);
+bool asks(const core::ResourceClaim& resourceClaim);
 /// The ElasticGPUClaim for an external ResourceClaim, or why it cannot be served: the field, and valid values.
-std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& carrier);
+std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& resourceClaim);
 /// Uid of the ResourceClaim for which the claim was made; empty if it was made by hand.
 std::string_view madeFor(const cache::Claim& claim);
 
 /// Thread-safe, one thread per key at a time.
 class ResourceClaimAdopter {
  public:
-  ResourceClaimAdopter(Writer& writer, cache::Stores& stores, ResourceClaimBridge& carrier, kube::EventSink& events)
-      : writer_(writer), stores_(stores), carrier_(carrier), events_(events) {}
+  ResourceClaimAdopter(Writer& writer, cache::Stores& stores, ResourceClaimBridge& resourceClaim,
+                       kube::EventSink& events)
+      : writer_(writer), stores_(stores), resourceClaim_(resourceClaim), events_(events) {}
 
   /// Step of a ResourceClaim. For one that is not external, or no longer exists, also runs ResourceClaimBridge::step().
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
@@ -48,19 +49,19 @@ class ResourceClaimAdopter {
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   /// Deletes a claim whose ResourceClaim is gone. Nullopt: it exists.
   std::optional<Outcome> ownerGone(const cache::Claim& claim, std::stop_token stop);
-  Outcome leaving(const core::ResourceClaim& carrier, const ClaimPtr& claim, std::stop_token stop);
-  Outcome make(const core::ResourceClaim& carrier, std::stop_token stop);  // W0
+  Outcome leaving(const core::ResourceClaim& resourceClaim, const ClaimPtr& claim, std::stop_token stop);
+  Outcome make(const core::ResourceClaim& resourceClaim, std::stop_token stop);  // W0
   /// Adds a claim without gang annotations to the gang of the pod it is made for: by the pod's annotations or otherwise
   /// by its PodGroup. Must precede W0, because later the claim might be decided alone.
-  base::Status joinGang(const core::ResourceClaim& carrier, cache::Claim& claim, std::stop_token stop);
+  base::Status joinGang(const core::ResourceClaim& resourceClaim, cache::Claim& claim, std::stop_token stop);
   /// Handles an allocation for a claim that is gone. Nullopt: the claim can be created.
-  std::optional<Outcome> allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop);
+  std::optional<Outcome> allocatedBefore(const core::ResourceClaim& resourceClaim, std::stop_token stop);
   Outcome remove(const cache::Claim& claim, std::stop_token stop);
-  void report(const core::ResourceClaim& carrier, const std::string& message);
+  void report(const core::ResourceClaim& resourceClaim, const std::string& message);
 
   Writer& writer_;
   cache::Stores& stores_;
-  ResourceClaimBridge& carrier_;
+  ResourceClaimBridge& resourceClaim_;
   kube::EventSink& events_;
   mutable base::Mutex mutex_;
   std::map<core::ObjectKey, std::string> reported_ EGPU_GUARDED_BY(mutex_);  ///< last message for each existing one

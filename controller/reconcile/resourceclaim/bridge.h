@@ -61,9 +61,9 @@ class ResourceClaimBridge {
                    std::stop_token stop);
   /// Deletes a ResourceClaim that was just read and is no longer needed, unless it is external (adopter.h) and not ours
   /// to delete. Removes its finalizer once no pod reserves it.
-  Released releaseConsumers(core::ResourceClaim carrier, std::stop_token stop);
+  Released releaseConsumers(core::ResourceClaim resourceClaim, std::stop_token stop);
   /// Removes an allocation that no pod reserves, so that the claim can move. done() once there is none.
-  base::Status withdraw(const core::ResourceClaim& carrier, std::stop_token stop);
+  base::Status withdraw(const core::ResourceClaim& resourceClaim, std::stop_token stop);
 
   /// (S4) Removes a ResourceClaim of ours whose claim is gone.
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
@@ -78,23 +78,23 @@ class ResourceClaimBridge {
   // Ownership of a ResourceClaim. A user who can edit ResourceClaims can remove its finalizer and owner reference. Its
   // device class stays, and its allocation, which only the controller writes.
   /// True if it is ours, for any claim.
-  static bool ours(const core::ResourceClaim& carrier);
+  static bool ours(const core::ResourceClaim& resourceClaim);
   /// True if it is for this claim, or for the device of that name: by allocation or owner or, without either, by its
   /// name.
-  static bool of(const core::ResourceClaim& carrier, std::string_view claimUid, std::string_view device);
+  static bool of(const core::ResourceClaim& resourceClaim, std::string_view claimUid, std::string_view device);
   /// of() for any device that the claim may have.
-  static bool of(const core::ResourceClaim& carrier, const cache::Claim& claim);
+  static bool of(const core::ResourceClaim& resourceClaim, const cache::Claim& claim);
   /// True if it has both marks.
-  static bool ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid);
+  static bool ownedBy(const core::ResourceClaim& resourceClaim, std::string_view claimUid);
   /// True if it is the claim's and has all marks that it needs; an external one (adopter.h) needs the finalizer only.
-  static bool marked(const core::ResourceClaim& carrier, const cache::Claim& claim);
+  static bool marked(const core::ResourceClaim& resourceClaim, const cache::Claim& claim);
   /// True if marked(), or if it cannot be marked: Kubernetes rejects every metadata change of a ResourceClaim whose
   /// parameters were written with blanks between tokens, because the API server's re-encoded parameters differ from the
   /// stored ones.
-  bool markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const;
-  static std::string ownerUid(const core::ResourceClaim& carrier);
+  bool markedAsCanBe(const core::ResourceClaim& resourceClaim, const cache::Claim& claim) const;
+  static std::string ownerUid(const core::ResourceClaim& resourceClaim);
   /// True if it is another driver's: it belongs to no claim of ours, and requests none of our devices.
-  static bool isOthers(const core::ResourceClaim& carrier);
+  static bool isOthers(const core::ResourceClaim& resourceClaim);
 
  private:
   struct Memory {
@@ -107,23 +107,23 @@ class ResourceClaimBridge {
   };
   base::Result<core::ResourceClaim> create(const cache::Claim& claim, std::stop_token stop);
   /// Restores marks that were removed.
-  base::Result<core::ResourceClaim> mark(const core::ResourceClaim& carrier, const cache::Claim& claim,
+  base::Result<core::ResourceClaim> mark(const core::ResourceClaim& resourceClaim, const cache::Claim& claim,
                                          std::stop_token stop);
   /// True if that answer to mark() is of an external one that cannot be changed. Records it.
-  bool unchangeable(const core::ResourceClaim& carrier, const base::Status& answer);
+  bool unchangeable(const core::ResourceClaim& resourceClaim, const base::Status& answer);
   /// Compares the existing allocation with the one for the device.
-  EnsureResult allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
+  EnsureResult allocated(const core::ResourceClaim& resourceClaim, const cache::Gpu& device) const;
   /// W8.
-  EnsureResult allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite,
+  EnsureResult allocate(const core::ResourceClaim& resourceClaim, const cache::Gpu& device, bool rewrite,
                         std::stop_token stop);
   /// Reason not to write W8 now; nullopt if it may be written, which is recorded.
-  std::optional<EnsureResult> notNow(const core::ResourceClaim& carrier, const std::string& node, bool rewrite);
+  std::optional<EnsureResult> notNow(const core::ResourceClaim& resourceClaim, const std::string& node, bool rewrite);
   /// Removes the allocation of an external ResourceClaim whose claim is deleted. The ResourceClaim stays.
-  Released takeBack(const core::ResourceClaim& carrier, std::stop_token stop);
+  Released takeBack(const core::ResourceClaim& resourceClaim, std::stop_token stop);
   void forget(const core::ObjectKey& claim);
   /// forget() unless the ResourceClaim exists again.
   void forgetGone(const core::ObjectKey& claim);
-  core::ResourceClaimAllocation allocationFor(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
+  core::ResourceClaimAllocation allocationFor(const core::ResourceClaim& resourceClaim, const cache::Gpu& device) const;
 
   Writer& writer_;
   cache::Stores& stores_;

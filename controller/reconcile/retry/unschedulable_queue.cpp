@@ -21,15 +21,15 @@ std::set<UnschedulableQueue::Position>::const_iterator UnschedulableQueue::unvis
 }
 
 bool UnschedulableQueue::isBeforeOthers(const Position& at) const {
-  if (turn_ && turn_->at < at && yieldsTo(turn_->at.second, at.second)) return false;
+  if (current_ && current_->at < at && yieldsTo(current_->at.second, at.second)) return false;
   const auto next = unvisited();
   return next == keysInOrder_.end() || !(*next < at) || !yieldsTo(next->second, at.second);
 }
 
 bool UnschedulableQueue::yieldsTo(const std::string& other, const std::string& queueKey) const {
   const auto space = namespaceOf(other);
-  const auto vain = failedTurns_.find(space);
-  return vain == failedTurns_.end() || vain->second < kMaxFailedTurns || space == namespaceOf(queueKey);
+  const auto vain = failedAttempts_.find(space);
+  return vain == failedAttempts_.end() || vain->second < kMaxFailedAttempts || space == namespaceOf(queueKey);
 }
 
 UnschedulableQueue::Admission UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority,
@@ -43,8 +43,8 @@ UnschedulableQueue::Admission UnschedulableQueue::add(const std::string& queueKe
   entry = {at.first, std::move(needs), false, round_, now};
   keysInOrder_.insert(at);
   // Capacity that became free after the turn was given may suit a key before this one.
-  const bool has = turn_ && turn_->at.second == queueKey && turn_->round == round_;
-  if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
+  const bool has = current_ && current_->at.second == queueKey && current_->round == round_;
+  if (current_ && current_->at.second == queueKey) current_->begun = true;
   if (!inRound_ || has || isBeforeOthers(at)) {
     yieldsSince_.erase(queueKey);
     const bool isFirst = keysInOrder_.begin()->second == queueKey;
@@ -61,7 +61,7 @@ UnschedulableQueue::Admission UnschedulableQueue::add(const std::string& queueKe
 
 void UnschedulableQueue::remove(const std::string& queueKey) {
   const base::MutexLock lock(mutex_);
-  if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
+  if (current_ && current_->at.second == queueKey) current_->begun = true;
   const auto known = keys_.find(queueKey);
   if (known == keys_.end()) return;
   keysInOrder_.erase({known->second.order, queueKey});
@@ -82,7 +82,7 @@ void UnschedulableQueue::beginRound() {
   repeatAt_.reset();
 }
 
-bool UnschedulableQueue::giveTurn(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) {
+bool UnschedulableQueue::selectNext(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) {
   const auto now = clock_.now();
   const bool all = keysInOrder_.size() <= kMaxEvaluations;
   std::size_t considered = 0;
@@ -94,8 +94,8 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const CapacityNeeds&)
     visited_ = *it;
     auto& entry = keys_.at(it->second);
     if (!entry.yields && !all) {
-      const auto had = hadTurn_.find(it->second);
-      if (had != hadTurn_.end() && now - had->second < timeouts_.queueTurnBackoff) {
+      const auto had = lastAttempts_.find(it->second);
+      if (had != lastAttempts_.end() && now - had->second < timeouts_.queueAttemptBackoff) {
         passedOver_ = true;
         continue;
       }
@@ -104,15 +104,16 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const CapacityNeeds&)
     entry.yields = false;
     result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
-    turn_ = CurrentKey{*it, now, round_};
-    result.again = timeouts_.queueTurnTimeout;
+    current_ = CurrentKey{*it, now, round_};
+    result.again = timeouts_.queueAttemptTimeout;
     return true;
   }
   inRound_ = false;
   yieldsSince_.clear();
   late_.clear();
-  failedTurns_.clear();
-  std::erase_if(hadTurn_, [this, now](const auto& had) { return now - had.second >= timeouts_.queueTurnBackoff; });
+  failedAttempts_.clear();
+  std::erase_if(lastAttempts_,
+                [this, now](const auto& had) { return now - had.second >= timeouts_.queueAttemptBackoff; });
   return false;
 }
 
@@ -131,28 +132,28 @@ void UnschedulableQueue::selectForEvaluation(NextKeys& result) {
   nextEvaluations_ = now + timeouts_.explainInterval;
   result.again = timeouts_.explainInterval;
   if (first) return;
-  const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
-  std::partial_sort(waits.begin(), most, waits.end());
-  for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
+  const auto end = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
+  std::partial_sort(waits.begin(), end, waits.end());
+  for (auto it = waits.begin(); it != end; ++it) result.keys.push_back(*it->second);
 }
 
 UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const CapacityNeeds&)>& mayFit) {
   const base::MutexLock lock(mutex_);
   NextKeys result;
   const auto now = clock_.now();
-  if (turn_) {
-    const auto left = turn_->since + timeouts_.queueTurnTimeout - now;
+  if (current_) {
+    const auto left = current_->since + timeouts_.queueAttemptTimeout - now;
     if (left.count() > 0) {
       result.again = std::chrono::ceil<milliseconds>(left);
       return result;
     }
-    late_.emplace(namespaceOf(turn_->at.second));
-    turn_.reset();
+    late_.emplace(namespaceOf(current_->at.second));
+    current_.reset();
   }
   if (!inRound_ && repeatAt_ && now >= *repeatAt_) beginRound();
   if (inRound_) {
-    if (giveTurn(mayFit, result) || result.again) return result;
-    if (passedOver_) repeatAt_ = now + timeouts_.queueTurnBackoff;
+    if (selectNext(mayFit, result) || result.again) return result;
+    if (passedOver_) repeatAt_ = now + timeouts_.queueAttemptBackoff;
   }
   selectForEvaluation(result);
   if (repeatAt_) {
@@ -166,18 +167,18 @@ bool UnschedulableQueue::decided(const std::string& queueKey, DecisionResult fou
   const base::MutexLock lock(mutex_);
   // A step that began before the turn was given may have decided before capacity was freed. The key is stepped once
   // more.
-  if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
-  hadTurn_[queueKey] = clock_.now();
+  if (!current_ || current_->at.second != queueKey || !current_->begun) return false;
+  lastAttempts_[queueKey] = clock_.now();
   const std::string space(namespaceOf(queueKey));
-  if (found == DecisionResult::nothing) ++failedTurns_[space];
-  if (found == DecisionResult::capacity) failedTurns_.erase(space);
-  turn_.reset();
+  if (found == DecisionResult::nothing) ++failedAttempts_[space];
+  if (found == DecisionResult::capacity) failedAttempts_.erase(space);
+  current_.reset();
   return true;
 }
 
-bool UnschedulableQueue::hasTurn(const std::string& queueKey) const {
+bool UnschedulableQueue::isCurrent(const std::string& queueKey) const {
   const base::MutexLock lock(mutex_);
-  return turn_ && turn_->at.second == queueKey;
+  return current_ && current_->at.second == queueKey;
 }
 
 std::size_t UnschedulableQueue::size() const {

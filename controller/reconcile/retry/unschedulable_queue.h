@@ -54,7 +54,7 @@ class UnschedulableQueue {
  public:
   /// Once this many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield
   /// to it: the capacity does not suit its nodes or quotas, and thousands of its keys would delay the other keys.
-  static constexpr std::size_t kMaxFailedTurns = 32;
+  static constexpr std::size_t kMaxFailedAttempts = 32;
   /// Number of keys without a turn that are evaluated at a time, at intervals of Timeouts::explainInterval. If no more
   /// keys are queued, each gets a turn.
   static constexpr std::size_t kMaxEvaluations = 32;
@@ -86,7 +86,7 @@ class UnschedulableQueue {
   enum class DecisionResult { capacity, nothing, unknown };
   /// Records that the key has decided, or that its step ended. True if it had the turn: call next().
   bool decided(const std::string& queueKey, DecisionResult found);
-  bool hasTurn(const std::string& queueKey) const;
+  bool isCurrent(const std::string& queueKey) const;
 
   /// True if the claim's message may be written now: explainInterval has passed since the last one. Records it.
   bool mayExplain(const std::string& claimUid);
@@ -115,7 +115,7 @@ class UnschedulableQueue {
   /// True if the key yields to the other one, which comes first.
   bool yieldsTo(const std::string& other, const std::string& queueKey) const EGPU_REQUIRES(mutex_);
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
-  bool giveTurn(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) EGPU_REQUIRES(mutex_);
+  bool selectNext(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) EGPU_REQUIRES(mutex_);
   /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
   void selectForEvaluation(NextKeys& result) EGPU_REQUIRES(mutex_);
 
@@ -130,14 +130,14 @@ class UnschedulableQueue {
   uint64_t round_ EGPU_GUARDED_BY(mutex_) = 0;
   uint64_t releases_ EGPU_GUARDED_BY(mutex_) = 0;            ///< announced by grew()
   std::optional<Position> visited_ EGPU_GUARDED_BY(mutex_);  ///< last key considered in this round
-  std::optional<CurrentKey> turn_ EGPU_GUARDED_BY(mutex_);
+  std::optional<CurrentKey> current_ EGPU_GUARDED_BY(mutex_);
   /// Number of unsuccessful turns in a row, by namespace.
-  std::map<std::string, std::size_t, std::less<>> failedTurns_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::size_t, std::less<>> failedAttempts_ EGPU_GUARDED_BY(mutex_);
   /// Namespaces of keys that lost their turn in this round.
   std::set<std::string, std::less<>> late_ EGPU_GUARDED_BY(mutex_);
-  std::map<std::string, Steady> hadTurn_ EGPU_GUARDED_BY(mutex_);      ///< time of the last turn, by queue key
-  std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);  ///< by queue key, until the round ends
-  std::optional<Steady> nextEvaluations_ EGPU_GUARDED_BY(mutex_);      ///< nullopt: no key is to be evaluated
+  std::map<std::string, Steady> lastAttempts_ EGPU_GUARDED_BY(mutex_);  ///< time of the last turn, by queue key
+  std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);   ///< by queue key, until the round ends
+  std::optional<Steady> nextEvaluations_ EGPU_GUARDED_BY(mutex_);       ///< nullopt: no key is to be evaluated
   std::map<std::string, Steady> explained_ EGPU_GUARDED_BY(mutex_);
 };
 

@@ -10,7 +10,7 @@
 #include "controller/reconcile/gang/gang_rosters.h"
 #include "controller/reconcile/placement/explainer.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
-#include "controller/reconcile/pod/consumer_turns.h"
+#include "controller/reconcile/pod/consumer_rounds.h"
 #include "controller/reconcile/resize/resize_backoff.h"
 #include "controller/reconcile/retry/node_backoff.h"
 #include "controller/reconcile/retry/provision_backoff.h"
@@ -39,7 +39,7 @@ struct Waiting {
   GangRosters rosters;
   ResizeBackoff resizes;
   ChosenNodes chosen;
-  ConsumerTurns consumers;
+  ConsumerRounds consumers;
   ReleasedClaims released;
   Explainer explainer;
 

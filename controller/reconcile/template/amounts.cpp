@@ -20,7 +20,7 @@ core::ResourceClaimTemplate madeOf(const core::ObjectKey& key, const v1alpha::El
   made.metadata.namespace_ = key.namespace_;
   made.metadata.labels[std::string(keys::kAmountsLabel)] = "true";
   made.claim.deviceClassName = std::string(keys::kDeviceClass);
-  made.claim.requestName = std::string(keys::kCarrierRequest);
+  made.claim.requestName = std::string(keys::kResourceClaimRequest);
   made.claim.config.push_back({{}, std::string(keys::kDriver), codec::encodeClaimSpec(spec)});
   return made;
 }
@@ -31,8 +31,8 @@ bool marked(const core::ResourceClaimTemplate& made) {
 
 /// True if the content is that of the name. The API server may have written the parameters in another order, and fills
 /// in defaults.
-bool says(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
-          const v1alpha::ElasticGPUClaimSpec& spec) {
+bool matches(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
+             const v1alpha::ElasticGPUClaimSpec& spec) {
   auto wanted = madeOf(key, spec).claim;
   auto there = made.claim;
   if (there.config.size() != 1 || !made.labels.empty() || !made.annotations.empty()) return false;
@@ -109,12 +109,12 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
                                                                 : Outcome::retry(written.status());
   }
   if (made->metadata.deleting()) return Outcome::done();
-  if (marked(*made) && !says(*made, key, *spec)) return makeAnew(*made, stop);
+  if (marked(*made) && !matches(*made, key, *spec)) return recreate(*made, stop);
   remade_.reset(key);
   return Outcome::done();
 }
 
-Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop) {
+Outcome AmountsSync::recreate(const core::ResourceClaimTemplate& made, std::stop_token stop) {
   if (!remade_.inBackoff(core::keyOf(made.metadata))) {
     remade_.next(core::keyOf(made.metadata));
     return remove(made, stop);
@@ -151,9 +151,9 @@ std::optional<std::string> amountsRefusal(const cache::Stores& stores, const cor
       annotated ? v1alpha::validateAmounts(pod.metadata.annotations) : v1alpha::validateAmounts(templateName);
   if (mistake) return mistake->field + ": " + mistake->message;
   const core::ObjectKey key{pod.metadata.namespace_, templateName};
-  const auto made = stores.carrierTemplates.get(key);
+  const auto made = stores.resourceClaimTemplates.get(key);
   const auto spec = v1alpha::amountsOf(templateName);
-  if (made && spec && !says(*made, key, *spec) && !marked(*made))
+  if (made && spec && !matches(*made, key, *spec) && !marked(*made))
     return "a ResourceClaimTemplate " + templateName +
            " exists and does not match its name: delete it, or request other amounts";
   return std::nullopt;

@@ -62,7 +62,7 @@ class AmountsSync {
   void forget(const core::ObjectKey& key);
   Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
   /// Deletes a template with different content, so that the next step creates it; returns an error during backoff.
-  Outcome makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop);
+  Outcome recreate(const core::ResourceClaimTemplate& made, std::stop_token stop);
 
   Writer& writer_;
   cache::Stores& stores_;

@@ -25,7 +25,7 @@ core::ResourceClaimTemplate madeOf(const cache::ClaimTemplate& claims) {
   made.labels = claims.labels;
   made.annotations = claims.annotations;
   made.claim.deviceClassName = std::string(keys::kDeviceClass);
-  made.claim.requestName = std::string(keys::kCarrierRequest);
+  made.claim.requestName = std::string(keys::kResourceClaimRequest);
   made.claim.config.push_back({{}, std::string(keys::kDriver), codec::encodeClaimSpec(claims.spec)});
   return made;
 }
@@ -39,7 +39,7 @@ std::string_view ownerOf(const core::ResourceClaimTemplate& made) {
 }
 
 /// True if the content is that of the template. The API server may have written the parameters in another order.
-bool says(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& claims) {
+bool matches(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& claims) {
   auto wanted = madeOf(claims).claim;
   auto there = made.claim;
   if (there.config.size() != 1 || made.labels != claims.labels || made.annotations != claims.annotations) return false;
@@ -54,17 +54,17 @@ bool says(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& c
 
 Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto claims = stores_.templates.get(key);
-  const auto made = stores_.carrierTemplates.get(key);
+  const auto made = stores_.resourceClaimTemplates.get(key);
   const bool live = claims && !claims->metadata.deleting();
   if (made && !ownerOf(*made).empty() && (!claims || ownerOf(*made) != claims->metadata.uid))
     if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
   if (!claims && v1alpha::namesAmounts(key.name)) return amounts_.step(key, made.get(), stop);
   if (!live) remade_.reset(key);
   if (claims && !live)
-    return say(*claims, kDeleting, "is being deleted: its ResourceClaimTemplate is not made again", stop);
+    return report(*claims, kDeleting, "is being deleted: its ResourceClaimTemplate is not made again", stop);
   if (!live) return Outcome::done();
-  if (const auto outcome = keep(*claims, stop)) return *outcome;
-  return say(*claims, kReady, "", stop);
+  if (const auto outcome = ensure(*claims, stop)) return *outcome;
+  return report(*claims, kReady, "", stop);
 }
 
 std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid,
@@ -76,8 +76,8 @@ std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate
   return remove(made, stop);
 }
 
-std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, std::stop_token stop) {
-  auto made = stores_.carrierTemplates.get(core::keyOf(claims.metadata));
+std::optional<Outcome> TemplateSync::ensure(const cache::ClaimTemplate& claims, std::stop_token stop) {
+  auto made = stores_.resourceClaimTemplates.get(core::keyOf(claims.metadata));
   if (!made) {
     const auto written = writer_.create(madeOf(claims), stop);
     if (!written.ok())
@@ -86,19 +86,20 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
     made = std::make_shared<const core::ResourceClaimTemplate>(*written);
   }
   if (ownerOf(*made) != claims.metadata.uid)
-    return say(
+    return report(
         claims, reason::kTemplateTaken,
         "a ResourceClaimTemplate of that name exists and is not this template's: delete it, or make a template of "
         "another name",
         stop);
   if (made->metadata.deleting())  // its deletion is an event
-    return say(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards", stop);
-  if (!says(*made, claims)) return makeAnew(claims, *made, stop);
+    return report(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards",
+                  stop);
+  if (!matches(*made, claims)) return recreate(claims, *made, stop);
   remade_.reset(core::keyOf(claims.metadata));
   return std::nullopt;
 }
 
-Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made,
+Outcome TemplateSync::recreate(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made,
                                std::stop_token stop) {
   const auto wait = remade_.remaining(core::keyOf(claims.metadata));
   if (wait.count() == 0) {
@@ -106,10 +107,10 @@ Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::R
     return remove(made, stop);
   }
   auto outcome =
-      say(claims, reason::kTemplateChanged,
-          "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "
-          "API server changes it",
-          stop);
+      report(claims, reason::kTemplateChanged,
+             "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "
+             "API server changes it",
+             stop);
   return outcome.isDone() ? Outcome::after(wait) : outcome;
 }
 
@@ -118,8 +119,8 @@ Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_
   return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 
-Outcome TemplateSync::say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
-                          std::stop_token stop) {
+Outcome TemplateSync::report(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
+                             std::stop_token stop) {
   auto conditions = claims.conditions;
   core::Condition ready;
   ready.type = std::string(kReady);

@@ -41,12 +41,13 @@ class TemplateSync {
   /// Deletes a ResourceClaimTemplate whose owner, the template of this uid, is gone by quorum read. Never nullopt.
   std::optional<Outcome> ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid, std::stop_token stop);
   /// Creates the ResourceClaimTemplate, or checks the existing one. nullopt: it is as it must be.
-  std::optional<Outcome> keep(const cache::ClaimTemplate& claims, std::stop_token stop);
-  Outcome say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message, std::stop_token stop);
+  std::optional<Outcome> ensure(const cache::ClaimTemplate& claims, std::stop_token stop);
+  Outcome report(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
+                 std::stop_token stop);
   Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
   /// Deletes a ResourceClaimTemplate with different content, so that the next step creates it; reports it during
   /// backoff.
-  Outcome makeAnew(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made, std::stop_token stop);
+  Outcome recreate(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made, std::stop_token stop);
 
   Writer& writer_;
   cache::Stores& stores_;

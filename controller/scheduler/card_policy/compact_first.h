@@ -12,13 +12,13 @@
 
 namespace egpu::scheduler::card_policy {
 
-inline bool chooseMostLoaded(const Offer& offer, Chosen& chosen) {
+inline bool chooseHighestLoad(const Offer& offer, Chosen& chosen) {
   return chooseRanked(offer, chosen, [&](const CardCandidate& card) {
     return loadScoreOf(card.used, card.capacity, offer.memoryWeight).used;
   });
 }
 
 inline constexpr CardPolicy kCompactFirst{
-    .name = "compact-first", .choose = chooseMostLoaded, .divide = divideOverTightest, .byLoad = true};
+    .name = "compact-first", .choose = chooseHighestLoad, .divide = divideOverTightest, .byLoad = true};
 
 }  // namespace egpu::scheduler::card_policy

@@ -101,7 +101,7 @@ class Trying {
   std::string preferred(std::vector<bool>& alone) {
     alone.assign(requests_.size(), false);
     std::string best;
-    Liking most;
+    Liking max;
     std::vector<Decision> decisions;
     eachNode(
         cluster_.state(), pause_,
@@ -115,9 +115,9 @@ class Trying {
           }
           if (!each || !allOn(name, decisions)) return;
           const Liking score = likingOf(name);
-          if (!best.empty() && score <= most) return;
+          if (!best.empty() && score <= max) return;
           best = name;
-          most = score;
+          max = score;
         },
         kNodesAtOnce);
     return best;

@@ -20,12 +20,12 @@ int64_t saturate(__int128 value) {
 /// is checked; the whole is counted after the division.
 bool withinQuota(const CardType& type, const Request& request, const Amount& charged) {
   const auto wants = quotaAmounts(divides(request) ? 1 : request.cards, charged, type.core, type.milliTflops);
-  for (const auto& room : request.quota) {
-    if (!anyOf(room.models, type.model)) continue;
+  for (const auto& quota : request.quota) {
+    if (!anyOf(quota.models, type.model)) continue;
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
-      if (room.left[i] && wants[i] > 0 && wants[i] > *room.left[i]) return false;
+      if (quota.left[i] && wants[i] > 0 && wants[i] > *quota.left[i]) return false;
     const bool counted = type.milliTflops > 0 || charged.core == 0;
-    if (room.left[static_cast<std::size_t>(QuotaKey::tflops)] && !counted) return false;
+    if (quota.left[static_cast<std::size_t>(QuotaKey::tflops)] && !counted) return false;
   }
   return true;
 }
@@ -84,7 +84,7 @@ Need needOn(const CardType& type, const Request& request) {
     return need;
   }
   if (divides(request)) {
-    need.granted = SplitTotal(request).atMost(type, 1);
+    need.granted = SplitTotal(request).maxAmount(type, 1);
   } else {
     need.granted = request.perCard;
     if (request.milliTflopsPerCard > 0)
@@ -98,7 +98,7 @@ Need needOn(const CardType& type, const Request& request) {
   return need;
 }
 
-const Need& Needs::lookUp(TypeId type) {
+const Need& Needs::search(TypeId type) {
   const auto known = [type](const TypeNeed& k) { return k.type == type; };
   const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
   if (const auto few = std::find_if(few_.begin(), end, known); few != end) {

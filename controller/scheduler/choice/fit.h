@@ -71,7 +71,7 @@ class Needs {
 
   const Need& of(TypeId type) {
     // Neighbouring cards usually have the same type.
-    return type == last_->type ? last_->need : lookUp(type);
+    return type == last_->type ? last_->need : search(type);
   }
 
   const CardType& type(TypeId id) const { return state_.types[id]; }
@@ -81,7 +81,7 @@ class Needs {
     TypeId type = kNone;
     Need need;
   };
-  const Need& lookUp(TypeId type);
+  const Need& search(TypeId type);
 
   const Cluster::State& state_;
   const Request& request_;

@@ -64,15 +64,15 @@ std::string list(const std::vector<std::string_view>& names) {
   return text;
 }
 
-/// Reads "1.5" as 1500 thousandths, from `least` to `most`, with at most three decimals.
-std::optional<int64_t> readThousandths(std::string_view text, int64_t least, int64_t most) {
+/// Reads "1.5" as 1500 thousandths, from `least` to `max`, with at most three decimals.
+std::optional<int64_t> readThousandths(std::string_view text, int64_t least, int64_t max) {
   int64_t value = 0;
   std::size_t i = 0, places = 0;
   auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
   if (!digit(0)) return std::nullopt;
   for (; digit(i); ++i) {
     value = value * 10 + (text[i] - '0');
-    if (value > most) return std::nullopt;
+    if (value > max) return std::nullopt;
   }
   if (i < text.size() && text[i] == '.') {
     for (++i; digit(i); ++i, ++places) {
@@ -83,7 +83,7 @@ std::optional<int64_t> readThousandths(std::string_view text, int64_t least, int
   }
   if (i != text.size()) return std::nullopt;
   for (; places < 3; ++places) value *= 10;
-  if (value < least || value > most) return std::nullopt;
+  if (value < least || value > max) return std::nullopt;
   return value;
 }
 
@@ -293,8 +293,8 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   if (!q) return std::nullopt;
   const bool bare = q->form != QuantityForm::suffixed;
   const int64_t scale = bare ? unit : 1;
-  const int64_t most = kMaxMemory / scale;
-  if (q->nano > static_cast<__int128>(most) * v1alpha::kNano) {
+  const int64_t max = kMaxMemory / scale;
+  if (q->nano > static_cast<__int128>(max) * v1alpha::kNano) {
     refusal = refuse(reason::kNotRepresentable, field,
                      shown(text) + " exceeds the maximum memory of " + v1alpha::formatBytes(kMaxMemory));
     return std::nullopt;
@@ -306,12 +306,12 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
         shown(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
     if (bytes % v1alpha::kNano == 0 && q->nano % v1alpha::kNano != 0)
       message += v1alpha::formatBytes(static_cast<int64_t>(bytes / v1alpha::kNano)) + ", ";
-    refusal = refuse(reason::kNotRepresentable, field, message + neighbours(q->nano, most));
+    refusal = refuse(reason::kNotRepresentable, field, message + neighbours(q->nano, max));
     return std::nullopt;
   }
   if (q->nano % v1alpha::kNano != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     shown(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, inBytes));
+                     shown(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, max, inBytes));
     return std::nullopt;
   }
   return static_cast<int64_t>(q->nano / v1alpha::kNano) * scale;

@@ -26,7 +26,7 @@ constexpr int64_t kNever = -kSinceEver;  ///< seconds
 class ReservationPlan {
  public:
   ReservationPlan(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
-                  const HeldSince& heldSince, const EarlierReservations& before, std::size_t most,
+                  const HeldSince& heldSince, const EarlierReservations& before, std::size_t max,
                   const HolderLasts& lasts)
       : cluster_(cluster),
         members_(members),
@@ -34,7 +34,7 @@ class ReservationPlan {
         now_(now),
         heldSince_(heldSince),
         before_(before),
-        most_(most),
+        max_(max),
         lasts_(lasts),
         leavesSince_([this](std::string_view device) { return lasts_(device) ? kSinceEver : heldSince_(device); }) {
     std::vector<std::size_t> podOf(members.size());
@@ -49,7 +49,7 @@ class ReservationPlan {
   /// Plans within the group; null = among all nodes. Returns false if they cannot hold all members.
   bool in(const TopologyGroup* group) {
     then_ = {};
-    kept_.clear();
+    planned_.clear();
     alike_.clear();
     asked_.clear();
     last_ = 0;
@@ -61,14 +61,14 @@ class ReservationPlan {
   int64_t last() const {
     const auto& nodes = before_.nodes;
     const bool same =
-        !nodes.empty() && std::all_of(nodes.begin(), nodes.end(), [this](const auto& node) { return keeps(node); });
+        !nodes.empty() && std::all_of(nodes.begin(), nodes.end(), [this](const auto& node) { return isPlanned(node); });
     return same ? expectedOfReserved(last_, before_.moves) : last_;
   }
 
   std::vector<MemberReservation> nodes() const {
     std::vector<MemberReservation> nodes;
-    nodes.reserve(kept_.size());
-    for (const PlannedNode& node : kept_) nodes.push_back({node.placed.front(), node.name});
+    nodes.reserve(planned_.size());
+    for (const PlannedNode& node : planned_) nodes.push_back({node.placed.front(), node.name});
     return nodes;
   }
 
@@ -100,12 +100,12 @@ class ReservationPlan {
   bool place(const MemberPod& pod, const TopologyGroup* group) {
     Alike* const alike = alikeOf(pod, group);
     if (alike == nullptr) return false;
-    for (; alike->from < kept_.size(); ++alike->from)
-      if (putOn(kept_[alike->from], pod)) return true;
+    for (; alike->from < planned_.size(); ++alike->from)
+      if (putOn(planned_[alike->from], pod)) return true;
     while (!alike->soonest.empty()) {
-      if (kept_.size() == most_ && !keeps(alike->soonest.front().name)) return false;
+      if (planned_.size() == max_ && !isPlanned(alike->soonest.front().name)) return false;
       const NodeCandidate candidate = popSoonest(*alike);
-      if (keeps(candidate.name)) continue;
+      if (isPlanned(candidate.name)) continue;
       if (!candidate.checked && lasts_) {
         checkAgain(*alike, candidate);
         continue;
@@ -114,17 +114,17 @@ class ReservationPlan {
       copyNode(cluster_, node.name, then_);
       if (!putOn(node, pod) && !makeMoreOf(node, pod)) continue;
       last_ = std::max(last_, candidate.in);
-      kept_.push_back(std::move(node));
+      planned_.push_back(std::move(node));
       return true;
     }
-    return std::any_of(kept_.begin(), kept_.end(), [&](PlannedNode& node) { return makeMoreOf(node, pod); });
+    return std::any_of(planned_.begin(), planned_.end(), [&](PlannedNode& node) { return makeMoreOf(node, pod); });
   }
 
   bool isLater(const NodeCandidate& a, const NodeCandidate& b) const {
-    const auto turn = [this](const NodeCandidate& each) {
+    const auto rank = [this](const NodeCandidate& each) {
       return std::tuple(each.fresh ? each.in : expectedOfReserved(each.in, before_.moves), each.fresh, each.name);
     };
-    return turn(b) < turn(a);
+    return rank(b) < rank(a);
   }
 
   NodeCandidate popSoonest(Alike& alike) const {
@@ -162,8 +162,8 @@ class ReservationPlan {
     return putOn(node, pod);
   }
 
-  bool keeps(std::string_view node) const {
-    return std::any_of(kept_.begin(), kept_.end(), [node](const PlannedNode& each) { return each.name == node; });
+  bool isPlanned(std::string_view node) const {
+    return std::any_of(planned_.begin(), planned_.end(), [node](const PlannedNode& each) { return each.name == node; });
   }
 
   void makeEmpty(const std::string& node) {
@@ -210,11 +210,11 @@ class ReservationPlan {
       if (askTheSame(*alike.pod, pod)) return &alike;
     if (alike_.size() == kMaxUnlike) return nullptr;
     alike_.push_back({&pod, {}, {}, 0});
-    look(alike_.back(), group);
+    search(alike_.back(), group);
     return &alike_.back();
   }
 
-  void look(Alike& alike, const TopologyGroup* group) const {
+  void search(Alike& alike, const TopologyGroup* group) const {
     const auto& state = cluster_.state();
     Expected expected;
     for (const Request& request : alike.pod->requests) expected.emplace_back(state, request, now_, heldSince_);
@@ -245,13 +245,13 @@ class ReservationPlan {
   const int64_t now_;
   const HeldSince& heldSince_;
   const EarlierReservations& before_;
-  const std::size_t most_;
+  const std::size_t max_;
   const HolderLasts& lasts_;
   const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
   std::vector<MemberPod> pods_;
   // State of the current try.
   Cluster then_;  ///< the reserved nodes as they will be
-  std::vector<PlannedNode> kept_;
+  std::vector<PlannedNode> planned_;
   std::vector<Alike> alike_;
   std::vector<QuotaAsked> asked_;
   int64_t last_ = 0;
@@ -262,9 +262,9 @@ class ReservationPlan {
 std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
                                                 const std::vector<TopologyGroup>* within, const QuotaBook& book,
                                                 int64_t now, const HeldSince& heldSince,
-                                                const EarlierReservations& before, std::size_t most,
+                                                const EarlierReservations& before, std::size_t max,
                                                 const HolderLasts& lasts) {
-  ReservationPlan plan(cluster, members, book, now, heldSince, before, most, lasts);
+  ReservationPlan plan(cluster, members, book, now, heldSince, before, max, lasts);
   if (within == nullptr) return plan.in(nullptr) ? plan.nodes() : std::vector<MemberReservation>();
   std::vector<MemberReservation> best;
   std::optional<int64_t> least;

@@ -41,12 +41,12 @@ struct EarlierReservations {
 /// Holders for which `lasts` is true are expected to stay. It is called only for nodes about to be chosen, because it
 /// may be expensive.
 ///
-/// Returns an empty list if more than `most` nodes are needed, no nodes can ever hold all members, their quotas do not
+/// Returns an empty list if more than `max` nodes are needed, no nodes can ever hold all members, their quotas do not
 /// allow it, or the pods have more than eight different requests. Scans the cluster once per different request.
 std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
                                                 const std::vector<TopologyGroup>* within, const QuotaBook& book,
                                                 int64_t now, const HeldSince& heldSince,
-                                                const EarlierReservations& before, std::size_t most,
+                                                const EarlierReservations& before, std::size_t max,
                                                 const HolderLasts& lasts = {});
 
 }  // namespace egpu::scheduler

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "controller/scheduler/choice/fit.h"
-#include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/nominated_capacity.h"
 #include "controller/scheduler/choice/victim_places.h"
 #include "controller/scheduler/quota/preempt_within.h"
 #include "controller/scheduler/quota/within.h"
@@ -81,7 +81,9 @@ class Capacity {
 
   int64_t sharesOn(CardId card) const {
     const Amount left = state_.cards[card].free(), &freed = freed_[card].amount;
-    const auto times = [](int64_t room, int64_t each) { return each > 0 ? std::max<int64_t>(0, room) / each : kAny; };
+    const auto times = [](int64_t capacity, int64_t each) {
+      return each > 0 ? std::max<int64_t>(0, capacity) / each : kAny;
+    };
     return shares_ == 0
                ? 0
                : std::min(times(left.core + freed.core, least_.core), times(left.memory + freed.memory, least_.memory));
@@ -198,7 +200,7 @@ class PreemptingTogether {
       spare(gone);
     else
       spareOnTheirNodes(gone);
-    keep(gone);
+    consider(gone);
   }
 
   /// Returns the evictable holders on the group's nodes, and those elsewhere that release quota.
@@ -339,7 +341,7 @@ class PreemptingTogether {
     cut_ = spent();
   }
 
-  void keep(const Devices& gone) {
+  void consider(const Devices& gone) {
     Cost cost{gone.size(), 0, 0, 0};
     for (const auto& device : gone) {
       const GangVictim& holder = holders_.at(device);

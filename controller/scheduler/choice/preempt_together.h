@@ -27,8 +27,8 @@ struct PreemptionTogether {
 /// all evictable holders are taken. Then each victim that is not needed is spared, the smallest amount first, then the
 /// higher rank. So every victim is needed, although a smaller set might exist. With several groups (`within`, as in
 /// decideGang()) takes the group with the fewest victims, then the lowest priorities, the youngest, the smallest
-/// amounts. With many victims and members, each member stays on its node while victims are spared (nominated_rooms.h),
-/// so that the cost is linear in the victims; then the answer is not exact.
+/// amounts. With many victims and members, each member stays on its node while victims are spared
+/// (nominated_capacity.h), so that the cost is linear in the victims; then the answer is not exact.
 ///
 /// Quota that victims release counts, so victims can be on nodes without members. Makes at most about `limit` decisions
 /// to find victims and `limit` more to spare them; then, or once `enough` is true, it returns the best result so far. A

@@ -71,7 +71,7 @@ int64_t SplitTotal::capacityOn(const CardType& type, const Amount& free) const {
   return good;
 }
 
-Amount SplitTotal::atMost(const CardType& type, int64_t part) const {
+Amount SplitTotal::maxAmount(const CardType& type, int64_t part) const {
   if (of_ == Of::memory) return {0, part * step_};
   const int64_t core = coreFor(type, part);
   if (request_.memoryFromCore) return {core, memoryInProportion(core, type)};
@@ -109,8 +109,8 @@ Division::Division(Split split, int64_t total, std::vector<int64_t> capacities)
   std::iota(byCapacity_.begin(), byCapacity_.end(), 0u);
   std::stable_sort(byCapacity_.begin(), byCapacity_.end(),
                    [this](uint32_t a, uint32_t b) { return capacities_[a] > capacities_[b]; });
-  const std::size_t most = std::min(byCapacity_.size(), SplitTotal::kMaxCards);
-  for (std::size_t n = 1; n <= most; ++n) {
+  const std::size_t max = std::min(byCapacity_.size(), SplitTotal::kMaxCards);
+  for (std::size_t n = 1; n <= max; ++n) {
     const Quality quality = qualityOf({byCapacity_.data(), n});
     if (quality.cards == 0) continue;
     if (best_.cards == 0 || quality < best_) best_ = quality;

@@ -41,7 +41,7 @@ class SplitTotal {
   /// Returns the capacity in steps of a card of this type with these free amounts.
   int64_t capacityOn(const CardType& type, const Amount& free) const;
   /// Returns the maximum amount granted for a part on a card of this type.
-  Amount atMost(const CardType& type, int64_t part) const;
+  Amount maxAmount(const CardType& type, int64_t part) const;
   /// Returns the granted amounts of the parts on these cards; the parts' sum is steps().
   std::vector<Amount> amounts(std::span<const CardType* const> types, std::span<const int64_t> parts) const;
   enum class Of { core, tflops, memory };
@@ -65,7 +65,7 @@ class SplitTotal {
 /// A total and the cards over which it could be divided.
 class Division {
  public:
-  /// rooms: capacity of each card, at least 1.
+  /// capacities: of each card, at least 1.
   Division(Split split, int64_t total, std::vector<int64_t> capacities);
 
   /// Quality of a set: lower is better, first by unevenness, then by number of cards.

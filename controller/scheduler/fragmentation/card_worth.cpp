@@ -31,14 +31,14 @@ class Knapsack {
     value_[0] = 0;
     pick_[0] = -1;
     for (std::size_t rest = 1; rest < value_.size(); ++rest) {
-      double most = value_[rest - 1];
+      double max = value_[rest - 1];
       int32_t pick = -1;
       for (std::size_t i = 0; i < sizes_.size(); ++i) {
-        if (sizes_[i] > rest || value_[rest - sizes_[i]] + prices[i] <= most + kEpsilon) continue;
-        most = value_[rest - sizes_[i]] + prices[i];
+        if (sizes_[i] > rest || value_[rest - sizes_[i]] + prices[i] <= max + kEpsilon) continue;
+        max = value_[rest - sizes_[i]] + prices[i];
         pick = static_cast<int32_t>(i);
       }
-      value_[rest] = most;
+      value_[rest] = max;
       pick_[rest] = pick;
     }
   }
@@ -136,9 +136,9 @@ CardWorth worthOfRests(const std::vector<ShareDemand>& demand) {
   if (demand.empty()) return worth;
   Knapsack best(demand);
   Cutting(demand).run(best);
-  const double most = std::max(1.0, best.valueOf(kWhole));  // above 1 only if the iterations ended early
+  const double max = std::max(1.0, best.valueOf(kWhole));  // above 1 only if the iterations ended early
   for (std::size_t rest = 0; rest < kWhole; ++rest)
-    worth[rest] = static_cast<int32_t>(std::lround(best.valueOf(rest) / most * 1000));
+    worth[rest] = static_cast<int32_t>(std::lround(best.valueOf(rest) / max * 1000));
   return worth;
 }
 

@@ -31,19 +31,19 @@ bool shapeOf(const Cluster::State& state, const std::vector<double>& cards, cons
   out.shape.wholeCards = request.wholeCards;
   out.shape.ofNode = {request.cpuMilli, request.podMemory};
   out.shape.on.resize(state.types.size());
-  double most = 0;
+  double max = 0;
   for (TypeId type = 0; type < state.types.size(); ++type) {
     const Need need = needOn(state.types[type], request);
     if (!need.possible()) continue;
     out.shape.on[type] = {true, need.charged};
     if (cards[type] <= 0) continue;
     out.types |= only(type);
-    if (cards[type] <= most) continue;
-    most = cards[type];
+    if (cards[type] <= max) continue;
+    max = cards[type];
     const int64_t share = request.wholeCards ? 1000 : shareOfCard(need.charged, state.types[type]);
     out.size = static_cast<double>(std::max<int64_t>(1, share));
   }
-  return most > 0;
+  return max > 0;
 }
 
 /// Sets the parts by volume; they sum to 1.

@@ -17,8 +17,8 @@ namespace {
 /// Returns the number of requests until the next check whether prices are outdated. Small while few requests are known.
 /// Large in large clusters, so that the cost of reading all node states is spread over many requests.
 int64_t untilNextEvaluation(int64_t seen, std::size_t nodes) {
-  const int64_t most = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
-  return std::clamp<int64_t>(seen / 4, 1, most);
+  const int64_t max = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
+  return std::clamp<int64_t>(seen / 4, 1, max);
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ int64_t untilNextEvaluation(int64_t seen, std::size_t nodes) {
 struct DemandForecast::CachedPrices {
   Demand demand;
   std::shared_ptr<const Prices> prices;
-  int64_t nextLook = 0;  // value of Demand::seen at the next check
-  bool owed = false;     // the learned demand came with prices, which must be computed
+  int64_t nextCheck = 0;  // value of Demand::seen at the next check
+  bool owed = false;      // the learned demand came with prices, which must be computed
   // Caches.
   NodeStates nodeStates;
   std::optional<Scores> scores;  // computed with `prices`
@@ -39,7 +39,7 @@ struct DemandForecast::CachedPrices {
   void price(const Cluster::State& state) {
     read(state);
     prices = std::make_shared<const Prices>(state, nodeStates, demand, prices.get());
-    nextLook = demand.seen() + untilNextEvaluation(demand.seen(), state.nodesByName().size());
+    nextCheck = demand.seen() + untilNextEvaluation(demand.seen(), state.nodesByName().size());
     scores.reset();
   }
 };
@@ -51,7 +51,7 @@ DemandForecast& DemandForecast::operator=(const DemandForecast& other) {
   if (this == &other) return *this;
   cache_->demand = other.cache_->demand;
   cache_->prices = other.cache_->prices;
-  cache_->nextLook = other.cache_->nextLook;
+  cache_->nextCheck = other.cache_->nextCheck;
   cache_->owed = other.cache_->owed;
   cache_->nodeStates = {};
   cache_->scores.reset();
@@ -65,10 +65,10 @@ void DemandForecast::observe(const Cluster::State& state, const Request& request
   if (policy == nullptr || policy->order != NodeOrder::fragmentation) return;
   const int64_t seen = cache.demand.seen();
   bool due = !cache.prices || !cache.prices->knowsTypes(state.types.size()) || seen == Demand::kMin;
-  if (!due && seen >= cache.nextLook) {
+  if (!due && seen >= cache.nextCheck) {
     cache.read(state);
     due = cache.prices->outdated(state, cache.nodeStates, cache.demand);
-    cache.nextLook = seen + untilNextEvaluation(seen, state.nodesByName().size());
+    cache.nextCheck = seen + untilNextEvaluation(seen, state.nodesByName().size());
   }
   if (due) cache.price(state);
 }

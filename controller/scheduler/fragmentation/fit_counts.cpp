@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMaxCachedCards = 1 << 14;
 
 /// Returns how many parts of copies fit on the card.
-int32_t roomFor(const DemandShape& shape, const CardState& card) {
+int32_t capacityFor(const DemandShape& shape, const CardState& card) {
   if (card.type >= shape.on.size() || !shape.on[card.type].possible) return 0;
   if (shape.wholeCards) return card.empty ? 1 : 0;
   const Amount& charged = shape.on[card.type].charged;
@@ -28,10 +28,10 @@ std::size_t FitCounts::Hash::operator()(const CardState& card) const {
 }
 
 const Counts& FitCounts::capacityOn(const CardState& card) {
-  if (const auto kept = capacities_.find(card); kept != capacities_.end()) return kept->second;
+  if (const auto known = capacities_.find(card); known != capacities_.end()) return known->second;
   if (capacities_.size() == kMaxCachedCards) capacities_.clear();
   Counts& capacity = capacities_[card];
-  for (const DemandShape& shape : shapes_) capacity.push_back(roomFor(shape, card));
+  for (const DemandShape& shape : shapes_) capacity.push_back(capacityFor(shape, card));
   return capacity;
 }
 

@@ -23,10 +23,10 @@ Score NodeScorer::score(NodeId id, const NodeCopies& before) {
   for (const CardChoice::Pick& pick : picks_) {
     const CardState was = readCard(state_.cards[pick.card]);
     const CardState left{was.type, {was.free.core - pick.charged.core, was.free.memory - pick.charged.memory}, false};
-    const Counts& roomWas = counts_.capacityOn(was);
-    for (std::size_t i = 0; i < capacity_.size(); ++i) capacity_[i] -= roomWas[i];
-    const Counts& roomLeft = counts_.capacityOn(left);
-    for (std::size_t i = 0; i < capacity_.size(); ++i) capacity_[i] += roomLeft[i];
+    const Counts& fitBefore = counts_.capacityOn(was);
+    for (std::size_t i = 0; i < capacity_.size(); ++i) capacity_[i] -= fitBefore[i];
+    const Counts& fitAfter = counts_.capacityOn(left);
+    for (std::size_t i = 0; i < capacity_.size(); ++i) capacity_[i] += fitAfter[i];
     const int64_t share = request_.wholeCards ? 1000 : shareOfCard(pick.charged, state_.types[was.type]);
     loss += restOf(was) - restOf(left) + prices_.pressure(was.type) * static_cast<double>(share);
   }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kUnknown = 200;       // weight of assumed demand, in requests
 constexpr double kScarceFrom = 0.5;    // demand ÷ supply below which nothing is protected
-constexpr double kScarceMost = 2;      // demand ÷ supply above which the price stays constant
+constexpr double kMaxScarcity = 2;     // demand ÷ supply above which the price stays constant
 constexpr double kDeviations = 2;      // expected demand above the mean, because rare requests come in clusters
 constexpr double kOneCard = 0.5;       // weight of copies on one card
 constexpr double kSeveralCards = 2;    // weight of copies on several cards, which cannot be put together again
@@ -105,9 +105,9 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
     const double nodes = nodeStates.nodesIn(number);
     if (nodes == 0) continue;
     const NodeState& node = nodeStates.state(number);
-    const Counts room = counts.capacityOn(node);
-    for (std::size_t i = 0; i < room.size(); ++i)
-      fitting[i] += nodes * static_cast<double>(counts.copies(i, node.free, room[i]));
+    const Counts capacity = counts.capacityOn(node);
+    for (std::size_t i = 0; i < capacity.size(); ++i)
+      fitting[i] += nodes * static_cast<double>(counts.copies(i, node.free, capacity[i]));
   }
   const std::vector<double> confined = partsConfinedTo(wanted);
   std::vector<double> perCopy(wanted.size(), 0);
@@ -118,7 +118,7 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
     if (fitting[i] <= 0) continue;                     // no capacity is left to protect
     const double copies = confined[i] * free_ / size;  // expected copies until the cluster is full
     const double asked = copies + kDeviations * std::sqrt(copies);
-    const double scarce = std::max(0.0, std::min(asked / fitting[i], kScarceMost) - kScarceFrom);
+    const double scarce = std::max(0.0, std::min(asked / fitting[i], kMaxScarcity) - kScarceFrom);
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
     if (perCopy[i] > 0) order.push_back(i);
   }

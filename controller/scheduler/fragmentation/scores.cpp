@@ -15,35 +15,35 @@ std::size_t Scores::Hash::operator()(const Request& request) const {
 void Scores::forget(const NodeStates::Changes& changes) {
   for (const uint32_t number : changes.numbers)
     if (number < copies_.size()) copies_[number].reset();
-  for (auto& [request, table] : tables_) {
+  for (auto& [request, cached] : classScores_) {
     for (const uint32_t number : changes.numbers)
-      if (number < table.ofState.size()) table.ofState[number] = kUnknown;
+      if (number < cached.ofState.size()) cached.ofState[number] = kUnknown;
     for (const NodeId node : changes.nodes) {
-      if (node >= table.scores.size() || table.scores[node] == kUnknown) continue;
-      table.scores[node] = kUnknown;
-      table.unknown.push_back(node);
+      if (node >= cached.scores.size() || cached.scores[node] == kUnknown) continue;
+      cached.scores[node] = kUnknown;
+      cached.unknown.push_back(node);
     }
   }
 }
 
-Scores::Table& Scores::tableOf(const Cluster::State& state, const NodeStates& nodeStates, const Request& request,
-                               const CardPolicy& policy) {
-  auto it = tables_.find(request);
-  if (it == tables_.end()) {
-    const std::size_t most = std::clamp<std::size_t>(kMaxScores / (state.nodes.size() + 1), 8, 1024);
-    if (tables_.size() >= most) tables_.clear();
-    it = tables_.emplace(request, Table{}).first;
+Scores::ClassScores& Scores::scoresOf(const Cluster::State& state, const NodeStates& nodeStates, const Request& request,
+                                      const CardPolicy& policy) {
+  auto it = classScores_.find(request);
+  if (it == classScores_.end()) {
+    const std::size_t max = std::clamp<std::size_t>(kMaxScores / (state.nodes.size() + 1), 8, 1024);
+    if (classScores_.size() >= max) classScores_.clear();
+    it = classScores_.emplace(request, ClassScores{}).first;
     // States contain neither links nor numbers of claims.
     it->second.byState = !policy.seesLinks && request.maxClaimsPerCard == 0 && request.maxClaimsPerNode == 0;
   }
-  Table& table = it->second;
-  table.ofState.resize(nodeStates.numbers(), kUnknown);
-  for (auto node = static_cast<NodeId>(table.scores.size()); node < state.nodes.size(); ++node) {
-    table.scores.push_back(kUnknown);
-    table.unknown.push_back(node);
+  ClassScores& cached = it->second;
+  cached.ofState.resize(nodeStates.numbers(), kUnknown);
+  for (auto node = static_cast<NodeId>(cached.scores.size()); node < state.nodes.size(); ++node) {
+    cached.scores.push_back(kUnknown);
+    cached.unknown.push_back(node);
   }
-  table.bests.resize((state.nodes.size() + kBlock - 1) / kBlock);
-  return table;
+  cached.bests.resize((state.nodes.size() + kBlock - 1) / kBlock);
+  return cached;
 }
 
 const NodeCopies& Scores::copiesOn(const NodeStates& nodeStates, uint32_t number) {
@@ -53,58 +53,59 @@ const NodeCopies& Scores::copiesOn(const NodeStates& nodeStates, uint32_t number
   return *copies;
 }
 
-bool Scores::better(const Cluster::State& state, const Scored& a, const Scored& b) {
+bool Scores::isBetter(const Cluster::State& state, const Scored& a, const Scored& b) {
   if (a.score != b.score) return a.score > b.score;
   return a.score != kUnfit && state.index.namedBefore(a.node, b.node);
 }
 
-Scores::Scored Scores::bestOf(const Cluster::State& state, const Table& table, std::size_t block, Scored best,
+Scores::Scored Scores::bestOf(const Cluster::State& state, const ClassScores& cached, std::size_t block, Scored best,
                               const NodePredicate& suits) {
-  const std::size_t end = std::min((block + 1) * kBlock, table.scores.size());
+  const std::size_t end = std::min((block + 1) * kBlock, cached.scores.size());
   for (auto node = static_cast<NodeId>(block * kBlock); node < end; ++node) {
-    const Scored one{node, table.scores[node]};
-    if (better(state, one, best) && (!suits || suits(state.nodes[node].name))) best = one;
+    const Scored one{node, cached.scores[node]};
+    if (isBetter(state, one, best) && (!suits || suits(state.nodes[node].name))) best = one;
   }
   return best;
 }
 
-void Scores::update(const Cluster::State& state, const NodeStates& nodeStates, NodeScorer& scorer, Table& table) {
-  for (const NodeId node : table.unknown) {
+void Scores::update(const Cluster::State& state, const NodeStates& nodeStates, NodeScorer& scorer,
+                    ClassScores& cached) {
+  for (const NodeId node : cached.unknown) {
     const uint32_t number = nodeStates.numberOf(node);
     if (number == NodeStates::kNotOffered) {
-      table.scores[node] = kUnfit;
+      cached.scores[node] = kUnfit;
       continue;
     }
     // The score of a state with only one node is not cached.
-    const bool shared = table.byState && nodeStates.nodesIn(number) > 1;
-    if (shared && table.ofState[number] != kUnknown) {
-      table.scores[node] = table.ofState[number];
+    const bool shared = cached.byState && nodeStates.nodesIn(number) > 1;
+    if (shared && cached.ofState[number] != kUnknown) {
+      cached.scores[node] = cached.ofState[number];
       continue;
     }
-    table.scores[node] = scorer.score(node, copiesOn(nodeStates, number));
-    if (shared) table.ofState[number] = table.scores[node];
+    cached.scores[node] = scorer.score(node, copiesOn(nodeStates, number));
+    if (shared) cached.ofState[number] = cached.scores[node];
   }
-  for (const NodeId node : table.unknown) {
-    const Scored one{node, table.scores[node]};
-    Scored& best = table.bests[node / kBlock];
+  for (const NodeId node : cached.unknown) {
+    const Scored one{node, cached.scores[node]};
+    Scored& best = cached.bests[node / kBlock];
     if (best.node == node) {
-      best = bestOf(state, table, node / kBlock, {}, {});
-    } else if (better(state, one, best)) {
+      best = bestOf(state, cached, node / kBlock, {}, {});
+    } else if (isBetter(state, one, best)) {
       best = one;
     }
   }
-  table.unknown.clear();
+  cached.unknown.clear();
 }
 
 NodeId Scores::best(const Cluster::State& state, const NodeStates& nodeStates, const Request& request,
                     CardChoice& cards, const CardPolicy& policy, const NodePredicate& suits) {
-  Table& table = tableOf(state, nodeStates, request, policy);
+  ClassScores& cached = scoresOf(state, nodeStates, request, policy);
   NodeScorer scorer(state, request, cards, *prices_, counts_);
-  update(state, nodeStates, scorer, table);
+  update(state, nodeStates, scorer, cached);
   Scored best;
-  for (std::size_t block = 0; block < table.bests.size(); ++block)
-    if (better(state, table.bests[block], best))
-      best = suits ? bestOf(state, table, block, best, suits) : table.bests[block];
+  for (std::size_t block = 0; block < cached.bests.size(); ++block)
+    if (isBetter(state, cached.bests[block], best))
+      best = suits ? bestOf(state, cached, block, best, suits) : cached.bests[block];
   return best.node;
 }
 

@@ -30,7 +30,7 @@ class Scores {
               const CardPolicy& policy, const NodePredicate& suits);
 
  private:
-  static constexpr std::size_t kMaxScores = std::size_t{1} << 24;  // maximum number in all tables together
+  static constexpr std::size_t kMaxScores = std::size_t{1} << 24;  // maximum number for all classes together
   static constexpr std::size_t kBlock = 64;
   static constexpr Score kUnknown = kUnfit + 1;
 
@@ -38,7 +38,8 @@ class Scores {
     NodeId node = kNone;
     Score score = kUnfit;
   };
-  struct Table {
+  /// Scores of all nodes for one class of requests.
+  struct ClassScores {
     bool byState = true;          ///< nodes in equal states have equal scores
     std::vector<Score> ofState;   ///< by number of the state, if byState
     std::vector<Score> scores;    ///< by node
@@ -49,20 +50,20 @@ class Scores {
     std::size_t operator()(const Request& request) const;
   };
 
-  Table& tableOf(const Cluster::State& state, const NodeStates& nodeStates, const Request& request,
-                 const CardPolicy& policy);
-  static bool better(const Cluster::State& state, const Scored& a, const Scored& b);
+  ClassScores& scoresOf(const Cluster::State& state, const NodeStates& nodeStates, const Request& request,
+                        const CardPolicy& policy);
+  static bool isBetter(const Cluster::State& state, const Scored& a, const Scored& b);
   /// Returns the best of `best` and the suitable nodes of a block.
-  static Scored bestOf(const Cluster::State& state, const Table& table, std::size_t block, Scored best,
+  static Scored bestOf(const Cluster::State& state, const ClassScores& cached, std::size_t block, Scored best,
                        const NodePredicate& suits);
   /// Scores the nodes without a score.
-  void update(const Cluster::State& state, const NodeStates& nodeStates, NodeScorer& scorer, Table& table);
+  void update(const Cluster::State& state, const NodeStates& nodeStates, NodeScorer& scorer, ClassScores& cached);
   const NodeCopies& copiesOn(const NodeStates& nodeStates, uint32_t number);
 
   std::shared_ptr<const Prices> prices_;
   FitCounts counts_;
   std::vector<std::optional<NodeCopies>> copies_;  // by number of the state
-  std::unordered_map<Request, Table, Hash> tables_;
+  std::unordered_map<Request, ClassScores, Hash> classScores_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

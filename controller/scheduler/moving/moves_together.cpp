@@ -115,7 +115,7 @@ class LettingAllIn {
       const auto bound = empty.leastMoves(group);
       if (!bound) continue;
       least = std::min(least.value_or(*bound), *bound);
-      if (left_ > 0 && *bound < most()) tryIn(group, *bound);
+      if (left_ > 0 && *bound < max()) tryIn(group, *bound);
     }
     plan.exact = best_ ? static_cast<int64_t>(best_->moves.size()) <= *least : !least;
     if (!best_) return plan;
@@ -134,7 +134,7 @@ class LettingAllIn {
   };
 
   /// Number of moves of the best plan; a plan with as many is no better.
-  int64_t most() const { return best_ ? countOf(best_->moves) : std::numeric_limits<int64_t>::max(); }
+  int64_t max() const { return best_ ? countOf(best_->moves) : std::numeric_limits<int64_t>::max(); }
   static int64_t countOf(const std::vector<Move>& moves) { return static_cast<int64_t>(moves.size()); }
 
   void tryIn(const TopologyGroup* group, int64_t bound) {
@@ -145,29 +145,29 @@ class LettingAllIn {
       only_.push_back(*group);
       for (const std::string& node : group->nodes) inGroup_.insert(cluster_.state().findNode(node));
     }
-    const auto enough = [&] { return most() <= bound || left_ <= 0; };
+    const auto enough = [&] { return max() <= bound || left_ <= 0; };
     memberByMember(units_.inOrder);
     if (units_.largestFirst != units_.inOrder && !enough()) memberByMember(units_.largestFirst);
-    if (!enough()) allRoomsFirst();
+    if (!enough()) allCapacityFirst();
   }
 
   void memberByMember(const std::vector<Unit>& units) {
     known_ = {};
     const bool all = std::all_of(units.begin(), units.end(), [this](const Unit& unit) {
-      return (unit.size() == 1 ? one(unit.front(), {}) : together(unit)) && countOf(made_) < most();
+      return (unit.size() == 1 ? one(unit.front(), {}) : together(unit)) && countOf(made_) < max();
     });
     takeBackMembers(0);
-    if (all) keepIfAllFit();
+    if (all) acceptIfAllFit();
     undoMoves(0);
   }
 
   /// Reserves the capacity for all members before any claim moves, as if the victims of preemptTogether() were gone.
-  void allRoomsFirst() {
+  void allCapacityFirst() {
     const IsEvictable isEvictable = [this](std::string_view device) { return movers_.find(device) != movers_.end(); };
     const auto victims = preemptTogether(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_, isEvictable,
                                          {}, left_, enough());
     left_ -= static_cast<int64_t>(victims.victims.size() + members_.size());
-    if (victims.after.lacking || victims.victims.empty() || static_cast<int64_t>(victims.victims.size()) >= most())
+    if (victims.after.lacking || victims.victims.empty() || static_cast<int64_t>(victims.victims.size()) >= max())
       return;
     for (const Victim& each : victims.victims) release(cluster_, each.device, each.holdings);
     for (std::size_t i = 0; i < members_.size(); ++i) take(i, victims.after.decisions[i]);
@@ -178,13 +178,13 @@ class LettingAllIn {
     for (const Victim& each : victims.victims) hold(cluster_, each.device, each.holdings);
     if (!moves || !order(cluster_, *moves, movers_)) return;
     for (const Move& each : *moves) make(each);
-    keepIfAllFit();
+    acceptIfAllFit();
     undoMoves(0);
   }
 
   /// The moves are made, and no capacity is reserved.
-  void keepIfAllFit() {
-    if (countOf(made_) >= most()) return;
+  void acceptIfAllFit() {
+    if (countOf(made_) >= max()) return;
     left_ -= static_cast<int64_t>(members_.size());
     GangDecision decided = decideGang(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_);
     if (!decided.lacking) best_ = FoundMoves{made_, std::move(decided)};
@@ -239,7 +239,7 @@ class LettingAllIn {
   /// Places all members of one pod on the node where the fewest claims move.
   bool together(const Unit& unit) {
     std::string best;
-    int64_t fewest = most() - countOf(made_);
+    int64_t fewest = max() - countOf(made_);
     const auto tryNode = [&](const std::string& node) {
       const std::size_t moves = made_.size(), members = held_.size();
       const bool all = std::all_of(unit.begin(), unit.end(), [&](std::size_t i) { return one(i, node); });
@@ -275,8 +275,8 @@ class LettingAllIn {
     changed(move);
   }
 
-  void undoMoves(std::size_t kept) {
-    while (made_.size() > kept) {
+  void undoMoves(std::size_t size) {
+    while (made_.size() > size) {
       const Move& move = made_.back();
       moveTo(cluster_, move.device, move.to);
       hold(cluster_, move.device, move.from);
@@ -294,9 +294,9 @@ class LettingAllIn {
     changed(cluster_.state().findNode(decision.node));
   }
 
-  /// Releases the members after the first `kept` ones.
-  void takeBackMembers(std::size_t kept) {
-    while (held_.size() > kept) {
+  /// Releases the members after the first `size` ones.
+  void takeBackMembers(std::size_t size) {
+    while (held_.size() > size) {
       const auto& [i, decision] = held_.back();
       moveTo(cluster_, memberUid(i), decision);
       if (members_[i].claim) asked_.pop_back();
@@ -359,8 +359,8 @@ MovePlan movesToLetAllIn(const Cluster& cluster, const std::vector<GangMember>& 
 }
 
 bool beginWithMoveThatHolds(const Cluster& cluster, MovePlan& plan, const Movers& movers, const MovePlanner& planner,
-                            std::size_t most) {
-  for (std::size_t i = 0, tried = 0; i < plan.moves.size() && tried < most; ++i) {
+                            std::size_t max) {
+  for (std::size_t i = 0, tried = 0; i < plan.moves.size() && tried < max; ++i) {
     MovePlan other = plan;
     auto& moves = other.moves;
     std::rotate(moves.begin(), moves.begin() + static_cast<std::ptrdiff_t>(i),

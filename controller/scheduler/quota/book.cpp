@@ -199,9 +199,9 @@ QuotaAmounts QuotaBook::givenUp(const Space& space, const Quota& quota, const Qu
 
 std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
                                                  const std::vector<QuotaAsked>& besides) const {
-  std::vector<RemainingQuota> rooms;
+  std::vector<RemainingQuota> result;
   const auto* space = spaceOf(claim.namespace_);
-  if (space == nullptr) return rooms;
+  if (space == nullptr) return result;
   for (const auto& [quota, used, refusedAt, held, heldFor] : space->quotas) {
     if (!classCounts(quota, claim.className)) continue;
     auto others = used;
@@ -211,15 +211,15 @@ std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
       add(others, givenUp(*space, quota, each), -1);
       if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
     }
-    RemainingQuota room{quota.models, quota.perClaim};
+    RemainingQuota rest{quota.models, quota.perClaim};
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (quota.hard[i]) {
         const int64_t left = *quota.hard[i] - others[i];
-        room.left[i] = room.left[i] ? std::min(*room.left[i], left) : left;
+        rest.left[i] = rest.left[i] ? std::min(*rest.left[i], left) : left;
       }
-    rooms.push_back(std::move(room));
+    result.push_back(std::move(rest));
   }
-  return rooms;
+  return result;
 }
 
 void QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own, const QuotaAmounts& others,
@@ -283,7 +283,7 @@ std::optional<std::vector<QuotaLack>> QuotaBook::lacks(const std::vector<QuotaAs
   const auto* space = asked.empty() ? nullptr : spaceOf(asked.front().claim.namespace_);
   for (std::size_t q = 0; space != nullptr && q < space->quotas.size(); ++q) {
     const auto& [quota, used, refusedAt, held, heldFor] = space->quotas[q];
-    QuotaAmounts others{}, most{};
+    QuotaAmounts others{}, max{};
     if (!alone) {
       others = used;
       add(others, held, 1);
@@ -292,7 +292,7 @@ std::optional<std::vector<QuotaLack>> QuotaBook::lacks(const std::vector<QuotaAs
     bool never = false;
     for (const auto& each : asked) {
       judge(quota, each, givenUp(*space, quota, each), others, [&](const QuotaExcess& excess) {
-        auto& lack = most[static_cast<std::size_t>(excess.key)];
+        auto& lack = max[static_cast<std::size_t>(excess.key)];
         lack = std::max(lack, excess.missing());
         return never = never || excess.perClaim || excess.unrated;
       });
@@ -300,7 +300,7 @@ std::optional<std::vector<QuotaLack>> QuotaBook::lacks(const std::vector<QuotaAs
       if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
     }
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
-      if (most[i] > 0) lacks.push_back({q, static_cast<QuotaKey>(i), most[i]});
+      if (max[i] > 0) lacks.push_back({q, static_cast<QuotaKey>(i), max[i]});
   }
   return lacks;
 }
@@ -351,20 +351,20 @@ std::vector<QuotaBook::Share> QuotaBook::sharesOf(const QuotaExcess& excess) con
   return shares;
 }
 
-std::string QuotaBook::holders(const QuotaExcess& excess, std::size_t most) const {
+std::string QuotaBook::holders(const QuotaExcess& excess, std::size_t max) const {
   const auto shares = sharesOf(excess);
   std::string text;
-  for (std::size_t i = 0; i < shares.size() && i < most; ++i)
+  for (std::size_t i = 0; i < shares.size() && i < max; ++i)
     text += (i == 0 ? "" : ", ") + shares[i].name + " " + quotaText(excess.key, -shares[i].negative);
-  return shares.size() > most ? text + " and " + std::to_string(shares.size() - most) + " more" : text;
+  return shares.size() > max ? text + " and " + std::to_string(shares.size() - max) + " more" : text;
 }
 
-std::vector<std::string> QuotaBook::releasesThatDo(const QuotaExcess& excess, std::size_t most) const {
+std::vector<std::string> QuotaBook::releasesThatDo(const QuotaExcess& excess, std::size_t max) const {
   std::vector<std::string> names;
   if (excess.asked.empty() || excess.perClaim || excess.unrated) return names;
   auto rest = of(excess.asked.front().claim.namespace_);
   for (const auto& share : sharesOf(excess)) {
-    if (names.size() == most) break;
+    if (names.size() == max) break;
     names.push_back(share.name);
     const auto parts = rest.spaceOf(excess.asked.front().claim.namespace_)->claims.find(share.id)->second.parts;
     for (const auto& held : parts) rest.drop(held.holder);

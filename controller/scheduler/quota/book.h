@@ -92,10 +92,10 @@ class QuotaBook {
   std::optional<QuotaAmounts> used(std::string_view namespace_, std::string_view quota) const;
   /// Returns the largest holders of the exceeded quota except the requesting claims, "default/a 40Gi, default/b 4Gi and
   /// 3 more"; empty if there are none.
-  std::string holders(const QuotaExcess& excess, std::size_t most) const;
-  /// Returns at most `most` names of claims, the largest holders first, that would bring the request within its quotas
+  std::string holders(const QuotaExcess& excess, std::size_t max) const;
+  /// Returns at most `max` names of claims, the largest holders first, that would bring the request within its quotas
   /// if released. Empty: these are not enough.
-  std::vector<std::string> releasesThatDo(const QuotaExcess& excess, std::size_t most) const;
+  std::vector<std::string> releasesThatDo(const QuotaExcess& excess, std::size_t max) const;
   /// Version of the namespace's quotas if one of them refuses claims; changes when any of them changes.
   std::optional<uint64_t> refusing(std::string_view namespace_) const;
 

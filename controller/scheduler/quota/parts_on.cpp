@@ -16,7 +16,7 @@ std::optional<std::vector<QuotaPart>> partsOn(const CardType& type, const Reques
   QuotaPart part{std::string(type.model), need.charged, type.core, type.milliTflops, true};
   if (!divides(request)) return std::vector<QuotaPart>(static_cast<std::size_t>(request.cards), part);
   const SplitTotal total(request);
-  part.charged = chargedFor(total.atMost(type, total.steps()), request);
+  part.charged = chargedFor(total.maxAmount(type, total.steps()), request);
   return std::vector<QuotaPart>{part};
 }
 

@@ -32,26 +32,26 @@ struct Cover {
   std::vector<const Giver*> givers;  ///< ordered by loss, the smallest first
   std::vector<Amounts> gives;        ///< amounts of each giver
   /// Upper bounds by lack and start position: sums of the largest amounts of the givers from there on.
-  std::vector<std::vector<Amounts>> most{};
+  std::vector<std::vector<Amounts>> bounds{};
 
-  void lookAhead(std::size_t n) {
-    most.assign(lacks.size(), std::vector<Amounts>(givers.size() + 1));
+  void computeBounds(std::size_t n) {
+    bounds.assign(lacks.size(), std::vector<Amounts>(givers.size() + 1));
     for (std::size_t d = 0; d < lacks.size(); ++d) {
       Amounts largest;
-      most[d][givers.size()] = {0};
+      bounds[d][givers.size()] = {0};
       for (std::size_t i = givers.size(); i-- > 0;) {
         const int64_t give = gives[i][d];
         largest.insert(std::upper_bound(largest.begin(), largest.end(), give, std::greater<>()), give);
         if (largest.size() > n) largest.pop_back();
         Amounts sums{0};
         for (const int64_t each : largest) sums.push_back(sums.back() + each);
-        most[d][i] = std::move(sums);
+        bounds[d][i] = std::move(sums);
       }
     }
   }
   bool reaches(std::size_t from, std::size_t n, const Amounts& missing) const {
     for (std::size_t d = 0; d < lacks.size(); ++d) {
-      const Amounts& sums = most[d][from];
+      const Amounts& sums = bounds[d][from];
       if (sums[std::min(n, sums.size() - 1)] < missing[d]) return false;
     }
     return true;
@@ -236,7 +236,7 @@ class PreemptingWithin {
     const Amounts wanted = missing(lacks, {});
     for (std::size_t n = 1; n <= cover.givers.size() && !spent(); ++n) {
       if (best_.possible && bestCost_.holders < static_cast<int64_t>(n) + beside_) return;
-      cover.lookAhead(n);
+      cover.computeBounds(n);
       if (!cover.reaches(0, n, wanted)) continue;
       chosen_.clear();
       choose(cover, 0, n, wanted, {});

@@ -103,15 +103,15 @@ class Within {
 
   /// Excludes the models of the chosen cards that the excess counts.
   RemainingQuota without(const std::vector<Decision>& decisions, const QuotaExcess& excess) const {
-    RemainingQuota room;
+    RemainingQuota remaining;
     for (const auto& decision : decisions)
       for (const auto& placement : decision.placements) {
         std::string model(cluster_.findCard(placement.card).model);
-        if (anyOf(excess.models, model) && (room.models.empty() || !anyOf(room.models, model)))
-          room.models.push_back(std::move(model));
+        if (anyOf(excess.models, model) && (remaining.models.empty() || !anyOf(remaining.models, model)))
+          remaining.models.push_back(std::move(model));
       }
-    room.left[static_cast<std::size_t>(QuotaKey::gpu)] = 0;
-    return room;
+    remaining.left[static_cast<std::size_t>(QuotaKey::gpu)] = 0;
+    return remaining;
   }
 
   Cluster& cluster_;

@@ -19,23 +19,25 @@ bool Freeing::couldServe(CardId id) {
 
 std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(CardId id, const Amount& charged) const {
   const CardRecord& card = state_.cards[id];
-  Remedy::CardCapacity room{std::string(state_.cardName(id)), {}, 0};
+  Remedy::CardCapacity shortage{std::string(state_.cardName(id)), {}, 0};
   if (request_.wholeCards) {
-    room.amount = state_.usedOf(id);
-    room.claims = card.claims();
+    shortage.amount = state_.usedOf(id);
+    shortage.claims = card.claims();
   } else {
     const Amount free = card.free();
-    room.amount = {std::max<int64_t>(0, charged.core - free.core), std::max<int64_t>(0, charged.memory - free.memory)};
+    shortage.amount = {std::max<int64_t>(0, charged.core - free.core),
+                       std::max<int64_t>(0, charged.memory - free.memory)};
   }
-  if (request_.maxClaimsPerCard > 0) room.claims = std::max(room.claims, card.claims() - request_.maxClaimsPerCard + 1);
-  room.claims = std::max<int64_t>(room.claims, 0);
-  return {fillOf(room.amount, state_.capacityOf(id)) + room.claims, std::move(room)};
+  if (request_.maxClaimsPerCard > 0)
+    shortage.claims = std::max(shortage.claims, card.claims() - request_.maxClaimsPerCard + 1);
+  shortage.claims = std::max<int64_t>(shortage.claims, 0);
+  return {fillOf(shortage.amount, state_.capacityOf(id)) + shortage.claims, std::move(shortage)};
 }
 
 void Freeing::add(Freed& freed, const std::pair<int64_t, Remedy::CardCapacity>& missing) const {
-  const auto& [cost, room] = missing;
+  const auto& [cost, shortage] = missing;
   freed.cost += cost;
-  if (room.amount != Amount{} || room.claims > 0) freed.rooms.push_back(room);
+  if (shortage.amount != Amount{} || shortage.claims > 0) freed.shortages.push_back(shortage);
 }
 
 std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
@@ -83,7 +85,7 @@ std::optional<std::vector<Freeing::CardPart>> Freeing::sharesOf(const Cards& car
 
 std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(const CardPart& share, int64_t part) const {
   const CardType& type = state_.types[state_.cards[share.card].type];
-  return missing(share.card, chargedFor(total_->atMost(type, part), request_));
+  return missing(share.card, chargedFor(total_->maxAmount(type, part), request_));
 }
 
 void Freeing::trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const {

@@ -21,7 +21,7 @@ class Freeing {
   /// are preferred.
   struct Freed {
     int64_t cost = 0;
-    std::vector<Remedy::CardCapacity> rooms;  ///< only cards that lack capacity
+    std::vector<Remedy::CardCapacity> shortages;  ///< only cards that lack capacity
   };
 
   /// The arguments must outlive it.

@@ -22,24 +22,24 @@ std::string cardsText(const Request& r) {
 }
 
 /// Returns text such as "10% and 4Gi".
-std::string amountText(const Remedy::CardCapacity& room) {
+std::string amountText(const Remedy::CardCapacity& shortage) {
   std::string text;
   auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
-  if (room.amount.core > 0) add(v1alpha::formatMilliCards(room.amount.core));
-  if (room.amount.memory > 0) add(atLeastText(room.amount.memory));
-  if (room.claims > 0) add(std::to_string(room.claims) + (room.claims == 1 ? " claim" : " claims"));
+  if (shortage.amount.core > 0) add(v1alpha::formatMilliCards(shortage.amount.core));
+  if (shortage.amount.memory > 0) add(atLeastText(shortage.amount.memory));
+  if (shortage.claims > 0) add(std::to_string(shortage.claims) + (shortage.claims == 1 ? " claim" : " claims"));
   return text;
 }
 
 /// "free 2 more cards of node n: x, y" for whole cards, otherwise "free 10% of each of cards x, y, 20% of card z (node
 /// n)". Cards that lack the same amount are listed together.
-std::string roomsText(const Remedy& remedy, bool wholeCards) {
+std::string shortagesText(const Remedy& remedy, bool wholeCards) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> alike;
-  for (const Remedy::CardCapacity& room : remedy.rooms) {
-    const std::string amount = wholeCards ? std::string() : amountText(room);
+  for (const Remedy::CardCapacity& shortage : remedy.shortages) {
+    const std::string amount = wholeCards ? std::string() : amountText(shortage);
     auto same = std::find_if(alike.begin(), alike.end(), [&](const auto& each) { return each.first == amount; });
     if (same == alike.end()) same = alike.insert(same, {amount, {}});
-    same->second.push_back(room.card);
+    same->second.push_back(shortage.card);
   }
   std::string text;
   for (const auto& [amount, cards] : alike) {
@@ -86,7 +86,7 @@ class Searching {
   /// A smaller request. kept: remaining share, in millionths, of the amount that is reduced most.
   struct Smaller {
     Request request;
-    int64_t kept = 0;
+    int64_t remaining = 0;
     std::string text;
   };
 
@@ -99,13 +99,13 @@ class Searching {
     return decide(cluster_, r, suits_).fits;
   }
 
-  /// Returns the largest n in [least, most] for which set(n) fits. Bisects, if a smaller n never fits worse. Otherwise
-  /// tries the first `exact` numbers from `most` down, and bisects below them.
+  /// Returns the largest n in [least, max] for which set(n) fits. Bisects, if a smaller n never fits worse. Otherwise
+  /// tries the first `exact` numbers from `max` down, and bisects below them.
   template <class Set>
-  std::optional<int64_t> largest(int64_t least, int64_t most, Set set, int64_t exact = 0) const {
-    for (; exact > 0 && most >= least; --exact, --most)
-      if (fitsWith(set, most)) return most;
-    int64_t good = least - 1, bad = std::max(most, good) + 1;
+  std::optional<int64_t> largest(int64_t least, int64_t max, Set set, int64_t exact = 0) const {
+    for (; exact > 0 && max >= least; --exact, --max)
+      if (fitsWith(set, max)) return max;
+    int64_t good = least - 1, bad = std::max(max, good) + 1;
     while (bad - good > 1) {
       const int64_t middle = good + (bad - good) / 2;
       (fitsWith(set, middle) ? good : bad) = middle;
@@ -123,13 +123,13 @@ class Searching {
   /// For a total divided with its memory, a smaller total can fit worse, because the memory per step is rounded. The
   /// search starts from the largest total that fits without memory.
   template <class Set>
-  std::optional<int64_t> largestCompute(int64_t most, Set set) const {
-    if (!divides(request_) || !ownMemory()) return largest(leastSteps(), most, set);
+  std::optional<int64_t> largestCompute(int64_t max, Set set) const {
+    if (!divides(request_) || !ownMemory()) return largest(leastSteps(), max, set);
     auto alone = [&](Request& r, int64_t n) {
       set(r, n);
       r.perCard.memory = 0;
     };
-    const auto without = largest(leastSteps(), most, alone);
+    const auto without = largest(leastSteps(), max, alone);
     return without ? largest(leastSteps(), *without, set, kTriedOneByOne) : std::nullopt;
   }
 
@@ -140,7 +140,7 @@ class Searching {
     Smaller smaller{request_, shareOf(*n * unit, original), {}};
     set(smaller.request, *n * unit);
     smaller.text = text(smaller.request);
-    if (!best || smaller.kept > best->kept) best = std::move(smaller);
+    if (!best || smaller.remaining > best->remaining) best = std::move(smaller);
   }
 
   /// With pinned cards, each must get at least one step of a divided total.
@@ -161,8 +161,8 @@ class Searching {
     const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
     const bool fixedSets = policy != nullptr && !policy->takesAny;
     constexpr auto kLargestSet = static_cast<int64_t>(SplitTotal::kMaxCards);
-    const int64_t most = fixedSets ? std::min(request_.cards - 1, kLargestSet) : request_.cards - 1;
-    consider(best, largest(1, most, set, fixedSets ? kLargestSet : 0), request_.cards, 1, set, cardsText);
+    const int64_t max = fixedSets ? std::min(request_.cards - 1, kLargestSet) : request_.cards - 1;
+    consider(best, largest(1, max, set, fixedSets ? kLargestSet : 0), request_.cards, 1, set, cardsText);
   }
 
   std::optional<Remedy> ask() const {
@@ -256,18 +256,19 @@ class Searching {
       remedy.node = std::string(name);
       if (!nodeBelowLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
       const int64_t cost = remedy.nodeClaims + freed->cost;
-      remedy.rooms = std::move(freed->rooms);
+      remedy.shortages = std::move(freed->shortages);
       if (best && cost >= bestCost) return;
-      if (remedy.rooms.empty() && remedy.nodeClaims == 0) return;  // it was released in a pause
+      if (remedy.shortages.empty() && remedy.nodeClaims == 0) return;  // it was released in a pause
       best = std::move(remedy);
       bestCost = cost;
     });
     if (!best) return best;
-    best->text = roomsText(*best, request_.wholeCards);
-    const bool named = request_.wholeCards && !best->rooms.empty();  // the text contains the node already
+    best->text = shortagesText(*best, request_.wholeCards);
+    const bool named = request_.wholeCards && !best->shortages.empty();  // the text contains the node already
     if (best->nodeClaims > 0)
-      best->text += (best->rooms.empty() ? "release " : ", at least ") + std::to_string(best->nodeClaims) +
-                    (best->nodeClaims == 1 ? " claim" : " claims") + (best->rooms.empty() ? "" : " of the node in all");
+      best->text += (best->shortages.empty() ? "release " : ", at least ") + std::to_string(best->nodeClaims) +
+                    (best->nodeClaims == 1 ? " claim" : " claims") +
+                    (best->shortages.empty() ? "" : " of the node in all");
     if (!named) best->text += " (node " + best->node + ')';
     return best;
   }
@@ -291,8 +292,8 @@ class Searching {
     std::vector<std::string> models = request_.models;
     if (models.empty()) models.emplace_back();
     if (request_.models.empty())
-      for (const RemainingQuota& room : request_.quota)
-        models.insert(models.end(), room.models.begin(), room.models.end());
+      for (const RemainingQuota& quota : request_.quota)
+        models.insert(models.end(), quota.models.begin(), quota.models.end());
     return std::all_of(models.begin(), models.end(), [&](const std::string& model) {
       return needOn({model, card.core, card.memory, card.milliTflops}, request_).verdict != TypeVerdict::overQuota;
     });
@@ -306,8 +307,8 @@ class Searching {
     const int64_t cards = (lacking + perCard - 1) / perCard;
     const int64_t part = (lacking + cards - 1) / cards;
     card.milliTflops = total.of() == SplitTotal::Of::tflops ? ratingFor(total.inUnits(part)) : 0;
-    const Amount most = total.atMost({{}, card.core, 0, card.milliTflops}, part);
-    card.memory = std::max(request_.minMemory, most.memory);
+    const Amount max = total.maxAmount({{}, card.core, 0, card.milliTflops}, part);
+    card.memory = std::max(request_.minMemory, max.memory);
     return std::pair(card, cards);
   }
 
@@ -316,23 +317,23 @@ class Searching {
     const SplitTotal total(request_);
     Remedy remedy;
     remedy.kind = Remedy::Kind::add;
-    int64_t most = 0;
+    int64_t max = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
       if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
-      int64_t rooms = 0, cards = 0;
+      int64_t capacity = 0, cards = 0;
       for (CardId c : node.cards) {
         const CardRecord& card = state_.cards[c];
         if (!freeing_.couldServe(c) || !cardFits(card, needs_.of(card.type), request_)) continue;
-        rooms += total.capacityOn(state_.types[card.type], card.free());
+        capacity += total.capacityOn(state_.types[card.type], card.free());
         ++cards;
       }
-      const auto added = cardsFor(total, total.steps() - rooms);
-      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMaxCards) || rooms <= most) return;
-      most = rooms;
+      const auto added = cardsFor(total, total.steps() - capacity);
+      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMaxCards) || capacity <= max) return;
+      max = capacity;
       remedy.node = std::string(name);
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
-    const auto added = cardsFor(total, total.steps() - most);
+    const auto added = cardsFor(total, total.steps() - max);
     if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMaxCards))
       return std::nullopt;
     std::tie(remedy.card, remedy.cards) = *added;
@@ -351,18 +352,18 @@ class Searching {
     remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
     if (!withinQuotas(remedy.card)) return std::nullopt;
     // The node with the most fitting cards, or a new node if none has any.
-    int64_t most = 0;
+    int64_t max = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
       if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
-      if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) return;
-      most = fitting;
+      if (fitting <= max && (request_.pinnedNode.empty() || fitting > 0)) return;
+      max = fitting;
       remedy.node = std::string(name);
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
-    remedy.cards -= most;
+    remedy.cards -= max;
     return described(std::move(remedy));
   }
 

@@ -47,12 +47,12 @@ Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const 
     cores.add(core);
     memories.add(memory);
     if (core > 0) {
-      uint8_t& most = memoryAt[scale.stepOfCore(core)];
-      most = std::max(most, memory);
+      uint8_t& max = memoryAt[scale.stepOfCore(core)];
+      max = std::max(max, memory);
     }
     if (memory > 0) {
-      uint8_t& most = coreAt[scale.stepOfMemory(memory)];
-      most = std::max(most, core);
+      uint8_t& max = coreAt[scale.stepOfMemory(memory)];
+      max = std::max(max, core);
     }
     if (card.empty()) ++empty;
     fewest = std::min(fewest, card.claims());

@@ -45,13 +45,13 @@ void Demand::observe(const Request& request) {
   if (entry == nullptr) {
     places_.emplace(hash, entries_.size());
     entry = &entries_.emplace_back(WeightedRequest{request, hash});
-    Request& kept = entry->request;
-    kept.nodePolicy.clear();
-    kept.cardPolicy.clear();
-    kept.pinnedNode.clear();
-    kept.pinnedCards.clear();
-    kept.quota.clear();
-    kept.maxClaimsPerCard = kept.maxClaimsPerNode = 0;
+    Request& rest = entry->request;
+    rest.nodePolicy.clear();
+    rest.cardPolicy.clear();
+    rest.pinnedNode.clear();
+    rest.pinnedCards.clear();
+    rest.quota.clear();
+    rest.maxClaimsPerCard = rest.maxClaimsPerNode = 0;
   }
   entry->weight += unit_;
   unit_ *= kGrowth;
@@ -65,10 +65,10 @@ void Demand::tidy() {
   if (entries_.size() > kMax) {
     const std::vector<const WeightedRequest*> order = heaviestFirst();
     std::set<const WeightedRequest*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMax), order.end());
-    std::vector<WeightedRequest> kept;
+    std::vector<WeightedRequest> rest;
     for (WeightedRequest& entry : entries_)
-      if (gone.count(&entry) == 0) kept.push_back(std::move(entry));
-    entries_ = std::move(kept);
+      if (gone.count(&entry) == 0) rest.push_back(std::move(entry));
+    entries_ = std::move(rest);
   }
   findAgain();
 }

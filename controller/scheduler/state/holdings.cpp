@@ -90,7 +90,7 @@ bool hasFreeBeside(const Cluster& cluster, std::string_view node, const CardAmou
 
 Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted) {
   const auto known = cluster.findCard(card);
-  const auto upTo = [](int64_t free, int64_t most) { return std::max<int64_t>(0, std::min(free, most)); };
+  const auto upTo = [](int64_t free, int64_t max) { return std::max<int64_t>(0, std::min(free, max)); };
   return {upTo(known.capacity.core - known.used.core, wanted.core),
           upTo(known.capacity.memory - known.used.memory, wanted.memory)};
 }

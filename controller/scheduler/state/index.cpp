@@ -311,9 +311,9 @@ void NodeIndex::erase(NodeId id) {
   } else {
     // A join removes a child of the parent, which may become small, too. The loop ends at the first unchanged bound.
     while (true) {
-      const uint32_t kept = mergeIfSmall(block);
-      const bool joined = kept != kNone;
-      if (joined) block = kept;
+      const uint32_t merged = mergeIfSmall(block);
+      const bool joined = merged != kNone;
+      if (joined) block = merged;
       const bool changed = restate(block);
       if ((!joined && !changed) || blocks_[block].parent == kNone) break;
       block = blocks_[block].parent;

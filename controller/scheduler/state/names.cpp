@@ -8,10 +8,10 @@ char* Arena::obtain(std::size_t size) {
   size = (size + 7) / 8 * 8;
   written_ += size;
   if (size > left_) {
-    const std::size_t room = std::max(size, std::clamp(written_ / 8, kMinChunk, kMaxChunk));
-    chunks_.push_back(std::allocate_shared_for_overwrite<char[]>(LargePages<char>(), room));
+    const std::size_t chunk = std::max(size, std::clamp(written_ / 8, kMinChunk, kMaxChunk));
+    chunks_.push_back(std::allocate_shared_for_overwrite<char[]>(LargePages<char>(), chunk));
     next_ = chunks_.back().get();
-    left_ = room;
+    left_ = chunk;
   }
   char* at = next_;
   next_ += size;

@@ -29,7 +29,7 @@ class Exact {
   Choice run() {
     const Set all = firstOf(order_.size());
     if (required_ == 0 && !admits_) {
-      const Divisions::Division best = divisions_.divide(static_cast<uint32_t>(all));
+      const Divisions::SubsetDivision best = divisions_.divide(static_cast<uint32_t>(all));
       return {original(best.set), best.score, best.total, best.total};
     }
     Choice best;
@@ -38,7 +38,7 @@ class Exact {
       if (admits_ && !admits_(original(set))) return;
       const int64_t score = scores_.of(static_cast<uint32_t>(set));
       const int64_t total = score + divisions_.divide(static_cast<uint32_t>(all ^ set)).total;
-      if (bestSet != 0 && !better(total, score, set, best.total, best.score, bestSet)) return;
+      if (bestSet != 0 && !isBetter({total, score, set}, {best.total, best.score, bestSet})) return;
       bestSet = set;
       best = {original(set), score, total, total};
     });

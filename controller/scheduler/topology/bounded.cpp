@@ -72,10 +72,10 @@ class Dividing {
       if (count(set) > size) set = lowest(left);
       while (count(set) < size) {
         std::size_t best = kMaxCards;
-        int64_t most = -1;
+        int64_t max = -1;
         for (Set rest = left & ~set; rest != 0; rest &= rest - 1) {
           const std::size_t card = lowestCard(rest);
-          if (const int64_t gain = with(card, set); gain > most) most = gain, best = card;
+          if (const int64_t gain = with(card, set); gain > max) max = gain, best = card;
         }
         set |= only(best);
       }
@@ -86,11 +86,11 @@ class Dividing {
 
   Set bestPair(Set left) const {
     Set best = lowest(left);
-    int64_t most = -1;
+    int64_t max = -1;
     for (Set a = left; a != 0; a &= a - 1)
       for (Set b = a & (a - 1); b != 0; b &= b - 1)
-        if (const int64_t score = scores_.at(lowestCard(a), lowestCard(b)); score > most)
-          most = score, best = lowest(a) | lowest(b);
+        if (const int64_t score = scores_.at(lowestCard(a), lowestCard(b)); score > max)
+          max = score, best = lowest(a) | lowest(b);
     return best;
   }
 

@@ -20,7 +20,7 @@ struct LinkSummary {
   int64_t path = 0, nvlinks = 0, switchLinks = 0;
 };
 
-LinkSummary says(const Site& card, const Site& of) {
+LinkSummary linksTo(const Site& card, const Site& of) {
   LinkSummary summary;
   for (const v1alpha::CardLink& link : card.topology->links) {
     if (link.peer != of.uuid) continue;
@@ -34,7 +34,7 @@ LinkSummary says(const Site& card, const Site& of) {
 }
 
 LinkSummary agreed(const Site& a, const Site& b) {
-  const LinkSummary x = says(a, b), y = says(b, a);
+  const LinkSummary x = linksTo(a, b), y = linksTo(b, a);
   return {std::min(x.path, y.path), std::min(x.nvlinks, y.nvlinks), std::min(x.switchLinks, y.switchLinks)};
 }
 

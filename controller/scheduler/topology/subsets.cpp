@@ -4,10 +4,10 @@
 
 namespace egpu::scheduler::topology {
 
-bool better(int64_t total, int64_t score, Set set, int64_t thanTotal, int64_t thanScore, Set thanSet) {
-  if (total != thanTotal) return total > thanTotal;
-  if (score != thanScore) return score > thanScore;
-  return earlier(set, thanSet);
+bool isBetter(const DivisionRank& a, const DivisionRank& b) {
+  if (a.total != b.total) return a.total > b.total;
+  if (a.score != b.score) return a.score > b.score;
+  return earlier(a.set, b.set);
 }
 
 SubsetScores::SubsetScores(const PairScores& scores, const Cards& cards)
@@ -42,13 +42,13 @@ Divisions::Divisions(const SubsetScores& scores, std::size_t size)
       totals_(std::size_t{1} << scores.cards(), -1),
       bestSets_(std::size_t{1} << scores.cards(), {-1, 0}) {}
 
-Divisions::Division Divisions::divide(uint32_t subset) {
+Divisions::SubsetDivision Divisions::divide(uint32_t subset) {
   const auto cards = static_cast<std::size_t>(std::popcount(subset));
   // A single set, full or not.
   if (cards < size_) return {scores_.of(subset), -1, 0};
   if (cards == size_) return {scores_.of(subset), scores_.of(subset), static_cast<uint16_t>(subset)};
   if (totals_[subset] < 0) {
-    Division best;
+    SubsetDivision best;
     const uint32_t low = subset & (~subset + 1);
     withSets(Task(subset, true, cards - size_), low, 0, size_ - 1, best);
     if (const std::size_t odd = cards % size_; odd > 0)
@@ -59,7 +59,8 @@ Divisions::Division Divisions::divide(uint32_t subset) {
   return {totals_[subset], bestSets_[subset].first, bestSets_[subset].second};
 }
 
-void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, Division& best) {
+void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing,
+                         SubsetDivision& best) {
   if (missing == 0) {
     consider(task, partial, best);
     return;
@@ -78,15 +79,15 @@ void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, s
   }
 }
 
-void Divisions::consider(const Task& task, uint32_t set, Division& best) {
-  Division whole = divide(task.subset ^ set);
+void Divisions::consider(const Task& task, uint32_t set, SubsetDivision& best) {
+  SubsetDivision whole = divide(task.subset ^ set);
   const int32_t score = scores_.of(set);
   whole.total += score;
   if (task.full && (whole.score < score || (whole.score == score && earlier(set, whole.set)))) {
     whole.score = score;
     whole.set = static_cast<uint16_t>(set);
   }
-  if (better(whole.total, whole.score, whole.set, best.total, best.score, best.set)) best = whole;
+  if (isBetter({whole.total, whole.score, whole.set}, {best.total, best.score, best.set})) best = whole;
 }
 
 }  // namespace egpu::scheduler::topology

@@ -32,7 +32,8 @@ class SubsetScores {
 
 class Divisions {
  public:
-  struct Division {
+  /// The best division of one subset.
+  struct SubsetDivision {
     int32_t total = -1;  ///< -1 = not solved yet
     int32_t score = -1;  ///< score of the best full set; -1 = there is none
     uint16_t set = 0;    ///< that set
@@ -40,12 +41,12 @@ class Divisions {
 
   /// size ≥ 2.
   Divisions(const SubsetScores& scores, std::size_t size);
-  Division divide(uint32_t subset);
+  SubsetDivision divide(uint32_t subset);
 
  private:
   struct Task;
-  void withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, Division& best);
-  void consider(const Task& task, uint32_t set, Division& best);
+  void withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, SubsetDivision& best);
+  void consider(const Task& task, uint32_t set, SubsetDivision& best);
 
   const SubsetScores& scores_;
   std::size_t size_;
@@ -54,7 +55,13 @@ class Divisions {
   std::vector<std::pair<int32_t, uint16_t>> bestSets_;
 };
 
-/// True if a division with this total and best set is better than the other one.
-bool better(int64_t total, int64_t score, Set set, int64_t thanTotal, int64_t thanScore, Set thanSet);
+/// Scores by which divisions of the same cards are compared.
+struct DivisionRank {
+  int64_t total = 0;  ///< sum of the sets' scores
+  int64_t score = 0;  ///< score of the best full set
+  Set set = 0;        ///< that set
+};
+/// True if division `a` is better than `b`; ties: the earlier set.
+bool isBetter(const DivisionRank& a, const DivisionRank& b);
 
 }  // namespace egpu::scheduler::topology

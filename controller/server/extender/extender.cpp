@@ -22,8 +22,8 @@ constexpr std::string_view kPath = "/extender/";
 constexpr std::array<std::string_view, 4> kVerbs = {"filter", "prioritize", "bind", "preempt"};
 constexpr uint8_t kHighest = 10;  // kube-scheduler's MaxExtenderPriority
 // The nodes sent here passed the scheduler's own filters, so its preemption would find no victims on them.
-constexpr const char* kNoRoom = "not enough free capacity for the pod's ElasticGPU claims";
-constexpr const char* kKept =
+constexpr const char* kNoCapacity = "not enough free capacity for the pod's ElasticGPU claims";
+constexpr const char* kReserved =
     "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
 constexpr const char* kLeftAlone = "in backoff for the pod's ElasticGPU claims";
 
@@ -47,17 +47,17 @@ http::Response badRequest(const base::Status& why) { return refused(400, "BadReq
 /// Returns 10 for the nodes with the highest score, and 0 to 9 for the others, scaled between the lowest and the
 /// highest.
 std::vector<uint8_t> scoresOf(const std::vector<int64_t>& score, const std::vector<uint8_t>& fate) {
-  int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
+  int64_t least = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
   for (std::size_t i = 0; i < score.size(); ++i) {
     if (fate[i] != 0) continue;
     least = std::min(least, score[i]);
-    most = std::max(most, score[i]);
+    max = std::max(max, score[i]);
   }
   std::vector<uint8_t> scores(score.size(), 0);
-  const auto range = static_cast<double>(most) - static_cast<double>(least);
+  const auto range = static_cast<double>(max) - static_cast<double>(least);
   for (std::size_t i = 0; i < score.size(); ++i) {
     if (fate[i] != 0) continue;
-    if (score[i] == most)
+    if (score[i] == max)
       scores[i] = kHighest;
     else
       scores[i] = static_cast<uint8_t>(std::min<double>(
@@ -143,26 +143,26 @@ Extender::Judged Extender::scoreNodes(const ExtenderArgs& args, const PodDemand&
       if (args.names[i] != demand.node) judged.fate[i] = elsewhere;
   }
   if (demand.asks.empty()) return judged;
-  const auto noRoom = reason(kNoRoom), kept = reason(kKept), leftAlone = reason(kLeftAlone);
+  const auto noCapacity = reason(kNoCapacity), reserved = reason(kReserved), leftAlone = reason(kLeftAlone);
   const auto withheld = cluster_.queries().nodesWithheldFrom(demand.asks);
   const bool any = reconciler_.leavesAnyAlone(demand.asks);
   const auto& all = args.names;
-  const auto look = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
+  const auto record = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
     judged.score[i] = verdict.score;
     if (!verdict.fits)
-      judged.fate[i] = withheld.contains(all[i]) ? kept : noRoom;
+      judged.fate[i] = withheld.contains(all[i]) ? reserved : noCapacity;
     else if (any && reconciler_.leavesAlone(demand.asks, all[i]))
       judged.fate[i] = leftAlone;
   };
   if (demand.node.empty()) {
     const auto verdicts = verdictsFor(demand, all, demand.devices, what);
-    for (std::size_t i = 0; i < all.size(); ++i) look(i, verdicts[i]);
+    for (std::size_t i = 0; i < all.size(); ++i) record(i, verdicts[i]);
     return judged;
   }
   const std::string_view only = demand.node;
   const auto verdict = verdictsFor(demand, {&only, 1}, demand.devices, what).front();
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (judged.fate[i] == 0) look(i, verdict);
+    if (judged.fate[i] == 0) record(i, verdict);
   return judged;
 }
 
@@ -210,9 +210,9 @@ std::vector<std::string> Extender::devicesOf(const codec::NodeVictims& victims) 
     if (!claim || claim->metadata.uid != ref.uid) continue;
     // The device goes with its pod only if Kubernetes made its ResourceClaim for that pod. A claim made by hand
     // survives the pod with its device.
-    const auto carrier = stores_.carriers.get({ref.namespace_, ref.name});
-    if (!carrier || reconcile::madeFor(*claim) != carrier->metadata.uid) continue;
-    const auto& owners = carrier->metadata.ownerReferences;
+    const auto resourceClaim = stores_.resourceClaims.get({ref.namespace_, ref.name});
+    if (!resourceClaim || reconcile::madeFor(*claim) != resourceClaim->metadata.uid) continue;
+    const auto& owners = resourceClaim->metadata.ownerReferences;
     if (std::any_of(owners.begin(), owners.end(),
                     [&](const auto& owner) { return owner.kind == "Pod" && going.count(owner.uid) != 0; }))
       devices.push_back(device->metadata.name);

@@ -53,12 +53,12 @@ Callers::CallerVerdict Callers::check(std::string_view authorization, std::stop_
     base::MutexLock lock(mutex_);
     KnownToken* of = nullptr;
     bool counts = false;
-    const auto turn = [&]() EGPU_REQUIRES(mutex_) {
+    const auto isNext = [&]() EGPU_REQUIRES(mutex_) {
       of = known(digest);
       counts = of != nullptr && clock_.now() < of->until;
       return counts || (of != nullptr ? !of->asking : asking_ < kAtOnce);
     };
-    if (!answered_.wait_for(lock, stop, kPatience, turn))
+    if (!answered_.wait_for(lock, stop, kPatience, isNext))
       return {503, "too many callers to authenticate at once: try again"};
     if (counts) return of->verdict;
     lately = of != nullptr;

@@ -22,9 +22,9 @@ constexpr std::string_view kUnschedulable = "Unschedulable";
 
 bool Cluster::unschedulable(const core::Pod& pod, std::string_view reason, const std::string& message,
                             std::stop_token stop) {
-  const auto said = std::find_if(pod.conditions.begin(), pod.conditions.end(),
-                                 [](const auto& c) { return c.type == "PodScheduled"; });
-  if (said != pod.conditions.end() && said->message == message) return true;
+  const auto condition = std::find_if(pod.conditions.begin(), pod.conditions.end(),
+                                      [](const auto& c) { return c.type == "PodScheduled"; });
+  if (condition != pod.conditions.end() && condition->message == message) return true;
   events_.event(kube::referenceTo(pod), "Warning", "FailedScheduling", message);
   const auto body = codec::patch::podUnschedulable(pod.metadata.uid, reason, message, base::rfc3339(clock_.wall()));
   const auto written =

@@ -73,8 +73,8 @@ void Kubelet::clean(std::stop_token stop) {
     if (!s.ok())
       log::warn("previously prepared devices are kept", {{"folder", each.path().string()}, {"why", s.str()}});
     if (!node) continue;
-    const auto kept = (*node)->cdi.list();
-    for (const auto& entry : kept ? *kept : std::vector<agent::cdi::Folder::StoredSpec>())
+    const auto stored = (*node)->cdi.list();
+    for (const auto& entry : stored ? *stored : std::vector<agent::cdi::Folder::StoredSpec>())
       if (entry.spec) {
         const agent::ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
         found_.emplace(claim.str(), std::pair(each.path().filename().string(), claim));

@@ -64,13 +64,13 @@ base::Result<Answer> Answerer::defrag(const Question& question, const Deadline& 
     auto now = takeSnapshot(stores_, cluster_, deadline.pause()).situation;
     holdToQuotas(claims, now);
   }
-  const auto kept =
+  const auto reserved =
       cluster_.queries().nodesReservedForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
-  closeNodes(claims, kept);
+  closeNodes(claims, reserved);
   if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesWithheldFrom(answer.gang->asks));
-  if (answer.subject && !answer.gang && !kept.empty())
-    answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
-      return !kept.contains(node) && (!suits || suits(node));
+  if (answer.subject && !answer.gang && !reserved.empty())
+    answer.subject->suits = [suits = std::move(answer.subject->suits), reserved](std::string_view node) {
+      return !reserved.contains(node) && (!suits || suits(node));
     };
   answer.movable = claims.known.size();
   if (question.evictable && answer.gang) onlyForCapacity(*answer.gang);
@@ -89,10 +89,10 @@ void Answerer::planMoves(const Question& question, const Deadline& deadline, Def
   const auto pause = deadline.pause();
   scheduler::Situation situation;
   scheduler::MovePlanner planner;
-  auto most = static_cast<int64_t>(question.moves.value_or(kUsualMoves));
+  auto max = static_cast<int64_t>(question.moves.value_or(kUsualMoves));
   if (!answer.subject) {
     situation.cluster = cluster_.queries().copy();
-    planner = [&](const auto& at) { return scheduler::movesToFreeCards(at, movers, most, kLimit, pause); };
+    planner = [&](const auto& at) { return scheduler::movesToFreeCards(at, movers, max, kLimit, pause); };
   } else {
     auto& subject = *answer.subject;
     if (!subject.request) return;
@@ -108,7 +108,7 @@ void Answerer::planMoves(const Question& question, const Deadline& deadline, Def
   }
   answer.plan = planner(situation.cluster);
   // limit for the rest after the first move
-  most = std::max<int64_t>(0, static_cast<int64_t>(answer.plan.moves.size()) - 1);
+  max = std::max<int64_t>(0, static_cast<int64_t>(answer.plan.moves.size()) - 1);
   if (question.evictable) answer.holds = scheduler::firstMoveHolds(situation.cluster, answer.plan, movers, planner);
 }
 

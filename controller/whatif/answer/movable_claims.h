@@ -18,10 +18,10 @@ struct MovableClaim {
   std::string claim;              ///< "namespace/name"
   std::string device, node;       ///< its device, and the node of that
   std::vector<std::string> pods;  ///< "namespace/name" of the pods that would be evicted, sorted
-  bool evictable = false;  ///< at most one pod uses the claim, so that it can be moved as described at `annotate`
+  bool evictable = false;  ///< at most one pod uses the claim, so that it can be moved as described at `moveAnnotation`
   /// Uid of the claim's device: the claim's annotation elasticgpu.io/move must name it before the pod is evicted.
   /// Empty: the claim was stamped for its pod and ends with it, so that the eviction suffices.
-  std::string annotate;
+  std::string moveAnnotation;
 };
 
 struct MovableClaims {

@@ -98,9 +98,9 @@ void Answerer::asChanged(Subject& subject, const StepsToTry& trying) const {
 ResizeLimits Answerer::resizeLimits() const {
   return {
       cannotResize_, [this](const auto& claim, const auto& device, const auto& request) {
-        const auto turn = reconcile::queueOrderOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
+        const auto order = reconcile::queueOrderOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
         return cluster_.queries().withheldFromResize(
-            {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, turn}, device);
+            {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, order}, device);
       }};
 }
 

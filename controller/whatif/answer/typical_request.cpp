@@ -26,11 +26,11 @@ std::map<std::string, UsualSize, std::less<>> usualSizes(const cache::Stores& st
   std::map<std::string, UsualSize, std::less<>> sizes;
   for (auto& [cls, sizesOfClass] : counts) {
     UsualSize usual;
-    int64_t most = 0, all = 0;
+    int64_t max = 0, all = 0;
     for (const auto& [requests, count] : sizesOfClass) {
       all += count;
-      if (count <= most) continue;
-      most = count;
+      if (count <= max) continue;
+      max = count;
       usual.requests = requests;
     }
     if (all == 0) {

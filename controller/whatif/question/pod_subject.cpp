@@ -61,11 +61,12 @@ Result<std::optional<Subject>> claimOfPod(const cache::Stores& stores, const cor
   });
   const bool exists = stores.claims.get(key) != nullptr;
   if (own == beside.end() && !exists)
-    if (const auto carrier = stores.carriers.get(key); carrier && reconcile::asks(*carrier)) {
-      const auto made = claimMadeFor(*carrier, "ResourceClaim " + key.name);  // its ElasticGPUClaim does not exist yet
+    if (const auto resourceClaim = stores.resourceClaims.get(key); resourceClaim && reconcile::asks(*resourceClaim)) {
+      const auto made =
+          claimMadeFor(*resourceClaim, "ResourceClaim " + key.name);  // its ElasticGPUClaim does not exist yet
       if (!made) return made.status();
       auto subject = wouldBeOfPod(stores, *made, key.namespace_);
-      if (subject && reconcile::stampedFor(*carrier) != nullptr) placeWithPod(**subject);
+      if (subject && reconcile::stampedFor(*resourceClaim) != nullptr) placeWithPod(**subject);
       return subject;
     }
   if (own == beside.end() && !exists && !v1alpha::annotatedClaims(pod).contains(key.name))

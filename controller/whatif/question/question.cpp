@@ -34,11 +34,11 @@ std::string joined(const std::vector<std::string_view>& names) {
   return text;
 }
 
-base::Result<std::size_t> numberOf(const std::string& key, const std::string& value, std::size_t most) {
+base::Result<std::size_t> numberOf(const std::string& key, const std::string& value, std::size_t max) {
   std::size_t number = 0;
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size() && number <= most) return number;
-  return Status(Code::invalid, key + ": \"" + value + "\" is not a whole number from 0 to " + std::to_string(most));
+  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size() && number <= max) return number;
+  return Status(Code::invalid, key + ": \"" + value + "\" is not a whole number from 0 to " + std::to_string(max));
 }
 
 /// Prefixes errors in the body with "body: ", so that the sender of a file can name the file.

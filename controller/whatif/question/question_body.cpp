@@ -53,15 +53,15 @@ base::Result<std::string> text(const Json& object, const char* key, const std::s
   return it->get<std::string>();
 }
 
-base::Result<int64_t> count(const Json& object, const char* key, const std::string& path, int64_t least, int64_t most,
+base::Result<int64_t> count(const Json& object, const char* key, const std::string& path, int64_t least, int64_t max,
                             int64_t absent) {
   const auto it = object.find(key);
   if (it == object.end()) return absent;
   const bool within = it->is_number_integer() && !(it->is_number_unsigned() && it->get<uint64_t>() > INT64_MAX) &&
-                      it->get<int64_t>() >= least && it->get<int64_t>() <= most;
+                      it->get<int64_t>() >= least && it->get<int64_t>() <= max;
   if (!within)
     return invalid(under(path, key),
-                   "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+                   "must be a whole number from " + std::to_string(least) + " to " + std::to_string(max));
   return it->get<int64_t>();
 }
 

@@ -38,7 +38,7 @@ Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, cons
     claim.metadata.annotations = claims->annotations;
     return std::optional(std::move(claim));
   }
-  if (const auto made = stores.carrierTemplates.get(source)) {
+  if (const auto made = stores.resourceClaimTemplates.get(source)) {
     if (!reconcile::asks(made->claim)) return std::optional<ElasticGPUClaim>();
     auto stamped = made->claim;
     stamped.metadata.annotations = made->annotations;
@@ -59,8 +59,8 @@ Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, cons
 
 }  // namespace
 
-Result<ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& carrier, const std::string& source) {
-  auto wanted = reconcile::claimFor(carrier);
+Result<ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& resourceClaim, const std::string& source) {
+  auto wanted = reconcile::claimFor(resourceClaim);
   if (auto* why = std::get_if<std::string>(&wanted)) return Status(Code::invalid, source + " can't be served: " + *why);
   auto& asked = std::get<cache::Claim>(wanted);
   ElasticGPUClaim claim;

@@ -14,7 +14,8 @@ namespace egpu::whatif {
 
 /// Returns the claim that would be made for a ResourceClaim that requests one (reconcile::asks()). `source` names the
 /// ResourceClaim in the error. Code::invalid: no claim can serve it.
-base::Result<v1alpha::ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& carrier, const std::string& source);
+base::Result<v1alpha::ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& resourceClaim,
+                                                    const std::string& source);
 
 /// Returns the claims as they would be created now, named "<pod>-<name>" (Kubernetes appends five characters), in the
 /// order of the names in the pod. Claims that the pod's status lists as already created are left out. A template that

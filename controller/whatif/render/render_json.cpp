@@ -107,10 +107,10 @@ void writeRemedies(JsonText& j, const Explanation& explanation) {
     j.beginObject().key("kind").value(ask ? "ask" : release ? "release" : "add").key("text").value(remedy.text);
     put(j, "node", remedy.node);
     if (release) {
-      j.key("rooms").beginArray();
-      for (const auto& room : remedy.rooms) {
-        j.beginObject().key("card").value(room.card).key("core").value(room.amount.core);
-        j.key("memory").value(room.amount.memory).key("claims").value(room.claims).endObject();
+      j.key("shortages").beginArray();
+      for (const auto& shortage : remedy.shortages) {
+        j.beginObject().key("card").value(shortage.card).key("core").value(shortage.amount.core);
+        j.key("memory").value(shortage.amount.memory).key("claims").value(shortage.claims).endObject();
       }
       j.endArray().key("nodeClaims").value(remedy.nodeClaims);
     } else if (!ask) {
@@ -282,7 +282,7 @@ void write(JsonText& j, const scheduler::Move& move, const MovableClaim& who) {
   j.endArray().endObject().key("to");
   write(j, move.to);
   j.key("evictable").value(who.evictable);
-  put(j, "annotate", who.annotate);
+  put(j, "annotate", who.moveAnnotation);
   j.key("pods").beginArray();
   for (const auto& pod : who.pods) j.value(pod);
   j.endArray().endObject();

@@ -10,7 +10,7 @@ int64_t egpu_bucket_refill(struct egpu_limiter_bucket* bucket, uint32_t cores, u
     if (elapsed > EGPU_BUCKET_MAX_DEBT) elapsed = EGPU_BUCKET_MAX_DEBT;  // the first refill, or a page that was damaged
     more = (int64_t)(elapsed * cores / EGPU_LIMITER_WHOLE);
   }
-  const int64_t burst = egpu_bucket_burst(cores), most = egpu_bucket_most(cores);
+  const int64_t burst = egpu_bucket_burst(cores), max = egpu_bucket_max(cores);
   uint64_t granted = __atomic_load_n(&bucket->granted, __ATOMIC_RELAXED);
   int64_t tokens;
   uint64_t next;
@@ -18,7 +18,7 @@ int64_t egpu_bucket_refill(struct egpu_limiter_bucket* bucket, uint32_t cores, u
     const uint64_t spent = __atomic_load_n(&bucket->spent, __ATOMIC_RELAXED);
     tokens = (int64_t)(granted - spent);
     if (tokens < -(int64_t)EGPU_BUCKET_MAX_DEBT) tokens = -(int64_t)EGPU_BUCKET_MAX_DEBT;
-    if (tokens > most) tokens = most;
+    if (tokens > max) tokens = max;
     if (tokens < burst) tokens = tokens + more > burst ? burst : tokens + more;
     next = spent + (uint64_t)tokens;
   } while (next != granted &&

@@ -113,6 +113,6 @@ uint32_t egpu_limiter_next_factor(uint32_t factor, uint64_t measured, uint64_t c
   if (ratio > (uint64_t)1 << 32) ratio = (uint64_t)1 << 32;
   const uint64_t root = squareRoot(ratio << 16);
   const uint64_t next = old * root >> 16;
-  const uint64_t least = EGPU_LIMITER_FACTOR_ONE / 20, most = EGPU_LIMITER_FACTOR_ONE + EGPU_LIMITER_FACTOR_ONE / 2;
-  return (uint32_t)(next < least ? least : next > most ? most : next);
+  const uint64_t least = EGPU_LIMITER_FACTOR_ONE / 20, max = EGPU_LIMITER_FACTOR_ONE + EGPU_LIMITER_FACTOR_ONE / 2;
+  return (uint32_t)(next < least ? least : next > max ? max : next);
 }

@@ -51,7 +51,7 @@ void lockAcquire(struct Lock* lock) {
 
 void lockRelease(struct Lock* lock) { __atomic_store_n(&lock->held, 0, __ATOMIC_RELEASE); }
 
-static void say(const char* what) {
+static void report(const char* what) {
   char line[512];
   const int length = snprintf(line, sizeof line, "elasticgpu limiter: %s/%s\n", egpuFolder(), what);
   if (length > 0 && write(2, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1) < 0) return;
@@ -166,7 +166,7 @@ static void takeSlot(void) {
   self.owner = (uint64_t)(uint32_t)getpid() << 32 | (++attempts & 0xffffff) | (uint64_t)1 << 24;
   clearEnded();
   if (!tryTakeSlot()) {
-    say("usage: all slots are in use; this process gets no memory");
+    report("usage: all slots are in use; this process gets no memory");
     return;
   }
   for (uint32_t card = 0; card < EGPU_LIMITER_CARDS; card++)
@@ -214,11 +214,11 @@ void usageOpen(void) {
   struct egpu_limiter_bank bank;
   if (self.limits == NULL || self.limits->magic != EGPU_LIMITER_MAGIC || self.limits->size != sizeof *self.limits ||
       self.limits->checksum != egpu_limiter_paths_checksum(self.limits) || egpu_limiter_get(self.limits, &bank) != 0) {
-    say("limits: the file is missing or not valid; CUDA is refused");
+    report("limits: the file is missing or not valid; CUDA is refused");
     return;
   }
   if (self.usage == NULL) {
-    say("usage: the file is missing or too short; CUDA is refused");
+    report("usage: the file is missing or too short; CUDA is refused");
     return;
   }
   self.valid = 1;

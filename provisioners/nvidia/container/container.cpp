@@ -48,7 +48,7 @@ void askNvml(Machine& machine) {
 }
 
 /// Reads the kernel's information, and queries NVML, which takes longer, only for missing values.
-Machine look(const sdk::Device& device) {
+Machine readMachine(const sdk::Device& device) {
   Machine out;
   for (const KernelCard& card : kernelCards())
     if (!card.uuid.empty() && card.minor >= 0) out.minors.emplace(card.uuid, card.minor);
@@ -63,7 +63,7 @@ Machine look(const sdk::Device& device) {
 
 /// Finds the minor numbers of the device's cards; none if no card is on this machine.
 sdk::Status findCards(const sdk::Device& device, Machine& machine, std::vector<int64_t>& minors) {
-  machine = look(device);
+  machine = readMachine(device);
   std::string missing;
   for (const auto& card : device.cards) {
     const auto found = machine.minors.find(card.uuid);
@@ -89,9 +89,9 @@ void mountSimulated(sdk::Call& call, const sdk::Device& device) {
 /// True if the remark is new: a remark that applies to all containers of a machine is logged only once.
 bool isNews(const std::string& remark) {
   static std::mutex mutex;
-  static std::set<std::string> said;
+  static std::set<std::string> reported;
   const std::lock_guard lock(mutex);
-  return said.size() < kMaxReported && said.insert(remark).second;
+  return reported.size() < kMaxReported && reported.insert(remark).second;
 }
 
 /// Replies device nodes and the driver's files; returns true if there are driver files.

@@ -52,16 +52,16 @@ RootFolder driverRoot() {
   return RootFolder(real.empty() ? given : real == "/" ? "" : real);
 }
 
-std::optional<std::string> readHostFile(const std::string& path, std::size_t most) {
-  return RootFolder().read(path, most);
+std::optional<std::string> readHostFile(const std::string& path, std::size_t max) {
+  return RootFolder().read(path, max);
 }
 
-std::optional<std::string> RootFolder::read(const std::string& path, std::size_t most) const {
+std::optional<std::string> RootFolder::read(const std::string& path, std::size_t max) const {
   const std::string real = resolved(path);
   std::error_code error;
   if (real.empty() || !fs::is_regular_file(seen(real), error)) return std::nullopt;  // reading a pipe would block
   std::ifstream in(seen(real), std::ios::binary);
-  std::string out(most + 1, '\0');
+  std::string out(max + 1, '\0');
   in.read(out.data(), static_cast<std::streamsize>(out.size()));
   if (in.bad() || !in.is_open() || !in.eof()) return std::nullopt;
   out.resize(static_cast<std::size_t>(in.gcount()));

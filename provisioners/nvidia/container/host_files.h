@@ -25,7 +25,7 @@ class RootFolder {
   /// Same as the free functions, for a path below this root.
   std::string seen(const std::string& path) const { return nvidia::seen(path_ + path); }
   std::string resolved(const std::string& path, const std::string& folder = {}) const;
-  std::optional<std::string> read(const std::string& path, std::size_t most) const;
+  std::optional<std::string> read(const std::string& path, std::size_t max) const;
   /// Returns the path on the host of a path below this root.
   std::string onHost(const std::string& path) const { return path_ + path; }
   bool isHosts() const { return path_.empty(); }
@@ -38,7 +38,7 @@ class RootFolder {
 /// host's root folder.
 RootFolder driverRoot();
 
-/// Returns the contents of a host file; nullopt if it can't be read or has more than `most` bytes.
-std::optional<std::string> readHostFile(const std::string& path, std::size_t most);
+/// Returns the contents of a host file; nullopt if it can't be read or has more than `max` bytes.
+std::optional<std::string> readHostFile(const std::string& path, std::size_t max);
 
 }  // namespace egpu::nvidia

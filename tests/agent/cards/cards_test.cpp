@@ -34,19 +34,19 @@ class Vendor final : public plugin::Provisioner {
   }
   plugin::HealthReply health() override {
     std::lock_guard lock(mutex_);
-    auto said = answer_.health;
+    auto health = answer_.health;
     if (next_) {
       answer_ = *std::exchange(next_, std::nullopt);
       hangs_ = true;
     }
-    return said;
+    return health;
   }
-  void say(PluginReport answer) {
+  void setAnswer(PluginReport answer) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
   }
   /// Blocks after the first answer until the test releases it.
-  void sayOnce(PluginReport answer, PluginReport next) {
+  void setAnswers(PluginReport answer, PluginReport next) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
     next_ = std::move(next);
@@ -100,11 +100,11 @@ class CardsTest : public ApiTest {
 };
 
 TEST_F(CardsTest, AllIsPublishedAtOnceAndThenByTheClock) {
-  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B")}));
   registry.add(vendor);
   start();
   eventually([&] { return card("gpu-a") && card("gpu-b") && cards->published(); });
-  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B"), gpu("GPU-C")}));
+  vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B"), gpu("GPU-C")}));
   eventually([&] { return card("gpu-c").has_value(); }, seconds(1));
   EXPECT_LE(vendor.asked(), 4);
 }
@@ -113,16 +113,16 @@ TEST_F(CardsTest, AWakeAndAPluginThatComesAreNotWaitedFor) {
   registry.add(vendor);
   start();
   eventually([&] { return cards->published(); });
-  vendor.say(answer({gpu("GPU-A")}));
+  vendor.setAnswer(answer({gpu("GPU-A")}));
   cards->wake();
   eventually([&] { return card("gpu-a").has_value(); });
-  other.say(answer({gpu("NPU-A")}));
+  other.setAnswer(answer({gpu("NPU-A")}));
   registry.add(other);
   eventually([&] { return card("npu-a").has_value(); });
 }
 
 TEST_F(CardsTest, WhatAnAdministratorDeletesIsThereAgainAtOnce) {
-  vendor.say(answer({gpu("GPU-A")}));
+  vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(vendor);
   start();
   eventually([&] { return healthy("gpu-a").status == "True"; });
@@ -133,37 +133,37 @@ TEST_F(CardsTest, WhatAnAdministratorDeletesIsThereAgainAtOnce) {
 }
 
 /// Without this limit each write would cause a query, and each query a write.
-TEST_F(CardsTest, ACardOfWhichEachLookSaysSomethingNewIsWrittenByTheClock) {
-  std::atomic<int> looks{0};
+TEST_F(CardsTest, ACardOfWhichEachReadingIsNewIsWrittenByTheClock) {
+  std::atomic<int> readings{0};
   given = [&](const std::stop_token&) {
-    return std::vector<health::Given>{{"team/" + std::to_string(++looks), "main", "nvidia.com/gpu", "", {"GPU-A"}}};
+    return std::vector<health::Given>{{"team/" + std::to_string(++readings), "main", "nvidia.com/gpu", "", {"GPU-A"}}};
   };
-  vendor.say(answer({gpu("GPU-A")}));
+  vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(vendor);
   start();
   eventually([&] { return healthy("gpu-a").reason == "ForeignUse" && cards->published(); });
   std::this_thread::sleep_for(milliseconds(500));
-  EXPECT_LT(looks, 20);
-  const int before = looks;
-  eventually([&] { return looks > before; }, seconds(1));
+  EXPECT_LT(readings, 20);
+  const int before = readings;
+  eventually([&] { return readings > before; }, seconds(1));
 }
 
-TEST_F(CardsTest, APluginThatHangsKeepsNoOtherWaiting) {
+TEST_F(CardsTest, APluginThatHangsBlocksNoOther) {
   other.hang(true);
-  vendor.say(answer({gpu("GPU-A")}));
+  vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(other);
   registry.add(vendor);
   start();
   eventually([&] { return card("gpu-a").has_value(); }, milliseconds(100));
   EXPECT_FALSE(cards->published()) << "one is still to answer";
-  other.say(answer({gpu("NPU-A")}));
+  other.setAnswer(answer({gpu("NPU-A")}));
   other.hang(false);
   eventually([&] { return card("npu-a") && cards->published(); });
 }
 
-TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
-  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
-  other.say(answer({}));
+TEST_F(CardsTest, OnlyThePluginThatFoundACardCanReportThatItIsGone) {
+  vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  other.setAnswer(answer({}));
   registry.add(vendor);
   registry.add(other);
   start();
@@ -171,37 +171,37 @@ TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
   EXPECT_EQ(cards->whyGone("gpu-a"), "");
   EXPECT_EQ(cards->whyGone("gpu-x"), "") << "nobody ever found it";
   EXPECT_EQ(cards->memoryOf("gpu-a"), 80 * kGiB);
-  vendor.say(answer({gpu("GPU-B")}));
+  vendor.setAnswer(answer({gpu("GPU-B")}));
   cards->wake();
   eventually([&] { return cards->whyGone("gpu-a").ends_with("the plugin that discovered it no longer reports it"); });
   EXPECT_EQ(cards->whyGone("gpu-b"), "");
   EXPECT_EQ(cards->memoryOf("gpu-a"), std::nullopt);
-  vendor.say(answer({gpu("GPU-B")}, {{"GPU-A", false, "Lost: it has fallen off the bus; reboot"}}));
+  vendor.setAnswer(answer({gpu("GPU-B")}, {{"GPU-A", false, "Lost: it has fallen off the bus; reboot"}}));
   cards->wake();
   eventually([&] { return cards->whyGone("gpu-a") == "does not work: Lost: it has fallen off the bus; reboot"; });
-  vendor.say(failure());
+  vendor.setAnswer(failure());
   cards->wake();
   eventually([&] { return cards->whyGone("gpu-a").empty(); });
 }
 
 /// Both plugins found the card, but the second one may not have run when the error occurred.
-TEST_F(CardsTest, NoOtherPluginSaysThatAnErrorIsOver) {
-  other.say(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}));
-  vendor.say(answer({gpu("GPU-A")}));
+TEST_F(CardsTest, NoOtherPluginReportsThatAnErrorIsOver) {
+  other.setAnswer(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}));
+  vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(other);
   registry.add(vendor);
   start();
   eventually([&] { return healthy("gpu-a").reason == "Xid46" && cards->published(); });
-  other.say(failure());
-  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  other.setAnswer(failure());
+  vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B")}));
   cards->wake();
   eventually([&] { return healthy("gpu-b").status == "True"; });
   EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
 }
 
-TEST_F(CardsTest, AnErrorThatIsToldWhileThePluginStartsAnewIsNotOverByItsNextWord) {
-  vendor.sayOnce(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}),
-                 answer({gpu("GPU-A"), gpu("GPU-B")}));
+TEST_F(CardsTest, AnErrorThatIsReportedWhileThePluginStartsAnewIsNotOverByItsNextWord) {
+  vendor.setAnswers(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}),
+                    answer({gpu("GPU-A"), gpu("GPU-B")}));
   vendor.hang(true);
   registry.add(vendor);
   start();
@@ -218,11 +218,11 @@ TEST_F(CardsTest, ACardThatIsRefusedSlowsNoOtherDown) {
   transport->refuses = [](const kube::HttpRequest& r) {
     return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;
   };
-  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B")}));
   registry.add(vendor);
   start();
   eventually([&] { return healthy("gpu-b").status == "True" && cards->published(); });
-  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}, {{"GPU-B", false, "Xid79: it fell off"}}));
+  vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B")}, {{"GPU-B", false, "Xid79: it fell off"}}));
   cards->wake();
   eventually([&] { return healthy("gpu-b").reason == "Xid79"; });  // although the clock stands still
 }
@@ -231,7 +231,7 @@ TEST_F(CardsTest, AServerThatIsAwayIsTriedAgain) {
   std::atomic<bool> away{true};
   transport->code = 503;
   transport->refuses = [&](const kube::HttpRequest& r) { return away && r.method != kube::Method::get; };
-  vendor.say(answer({gpu("GPU-A")}));
+  vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(vendor);
   start();
   eventually([&] { return vendor.asked() > 3; }, seconds(1));

@@ -21,7 +21,7 @@ class ClaimsTest : public ::testing::Test {
     world.addClass("share");
     driver = std::make_unique<support::Driver>(world.handler(), *world.transport, world.registry, world.clock);
     driver->start();
-    say(well());
+    discover(well());
     world.addClaim("one", "share", {}, "gpu-a");
     world.addClaim("two", "share", {}, "gpu-b");
     driver->settle();
@@ -33,7 +33,7 @@ class ClaimsTest : public ::testing::Test {
     return {{"physical", answer({gpu("GPU-A"), gpu("GPU-B", 1)}, {{"GPU-A", false, words}})}};
   }
   /// The agent queries its plugins, and the controller sees the result.
-  void say(const Answers& answers) {
+  void discover(const Answers& answers) {
     kube::ListOptions ofNode;
     ofNode.fieldSelector = "spec.card.nodeName=n1";
     store.listBegins();
@@ -84,48 +84,48 @@ std::vector<Illness> illnesses() {
 
 class IllnessTest : public ClaimsTest, public ::testing::WithParamInterface<std::size_t> {};
 
-TEST_P(IllnessTest, IsSaidOnTheClaimThatHasTheCardUntilItIsWellAgain) {
+TEST_P(IllnessTest, IsReportedOnTheClaimThatHasTheCardUntilItIsWellAgain) {
   const auto illness = illnesses().at(GetParam());
   SCOPED_TRACE(illness.reason);
   ASSERT_EQ(world.claim("one").status.phase, "Bound") << world.message("one");
   EXPECT_EQ(status("one"), "");
-  say(illness.answers);
+  discover(illness.answers);
   world.clock.advance(illness.lasts);
-  say(illness.answers);
+  discover(illness.answers);
   const std::string start = std::string("False Unhealthy card gpu-a on node n1: ") + illness.reason + ": ";
   EXPECT_EQ(status("one").substr(0, start.size()), start) << status("one");
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
   if (illness.lasts == minutes(0)) {
     EXPECT_EQ(status("two"), "") << "another card";
   }
-  say(well());
+  discover(well());
   EXPECT_EQ(status("one").rfind("False Unhealthy card gpu-a on node n1: Probation: It was taken out of use for ", 0),
             0U)
       << status("one");
   world.clock.advance(minutes(5));
-  say(well());
+  discover(well());
   EXPECT_EQ(status("one"), "True Healthy ");
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
 }
 
 INSTANTIATE_TEST_SUITE_P(Reasons, IllnessTest, ::testing::Range<std::size_t>(0, illnesses().size()));
 
-TEST_F(ClaimsTest, WhoWaitsIsToldWhyTheCardIsNotOffered) {
+TEST_F(ClaimsTest, WhoWaitsGetsTheReasonWhyTheCardIsNotOffered) {
   world.removeClaim("one");
   driver->settle();
-  say(ill("Xid79: it has fallen off the bus; reboot"));
+  discover(ill("Xid79: it has fallen off the bus; reboot"));
   world.addClaim("three", "share", {{"gpu", "1"}});
   driver->settle();
   EXPECT_EQ(world.reason("three"), "NoFit");
   EXPECT_NE(world.message("three").find("gpu-a on node n1 (Xid79: it has fallen off the bus"), std::string::npos)
       << world.message("three");
-  say(well());
+  discover(well());
   driver->run(std::chrono::seconds(20));  // the condition is not updated again immediately
   EXPECT_NE(world.message("three").find("gpu-a on node n1 (Probation: It was taken out of use for Xid79"),
             std::string::npos)
       << world.message("three");
   world.clock.advance(minutes(5));
-  say(well());
+  discover(well());
   EXPECT_EQ(world.claim("three").status.phase, "Bound") << world.message("three");
 }
 

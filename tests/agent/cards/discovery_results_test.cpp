@@ -108,7 +108,7 @@ TEST(MergeTest, NoMoreThanANodeCanHave) {
   EXPECT_EQ(found.remarks.at(32), "further warnings are omitted");
 }
 
-TEST(MergeTest, WhatPluginsSayBesideTheirCardsIsKeptOnceAndBounded) {
+TEST(MergeTest, WhatPluginsReportBesideTheirCardsIsStoredOnceAndBounded) {
   auto one = answer({gpu("GPU-A")}), failing = failure();
   one.cards.reply.message = "card 3 is left out: \x1b[31mlost";
   auto longest = answer({});
@@ -140,7 +140,7 @@ TEST(MergeTest, LinksAndAttributesThatCannotBeAreLeftOut) {
   EXPECT_THAT(merge({{"physical", answer({one})}}, "n1").cards.at("gpu-a").card.topology.links, SizeIs(256));
 }
 
-TEST(ReadingsTest, TheCardsPluginSaysWhatIsUsedOfIt) {
+TEST(ReadingsTest, TheCardsPluginReportsWhatIsUsedOfIt) {
   Answers answers = {{"a", answer({gpu("GPU-A"), gpu("GPU-B", 1), gpu("GPU-C", 2)})}, {"b", answer({gpu("GPU-A")})}};
   answers["a"].health.use = {{"gpu-a", 5, 10, 2}, {"GPU-Z", 1, 1, 1}};
   answers["a"].health.processes = {{"GPU-A", 1, 3, 5}, {"GPU-B", 2, 4, -1}, {"GPU-A", 3, 2, 5}};

@@ -55,7 +55,7 @@ TEST_F(PublisherTest, OneThatChangedIsWrittenOnceAndItsLedgerStays) {
   EXPECT_EQ(writes(one(changed)), 0u);
 }
 
-TEST_F(PublisherTest, AWarningOfTheNodeIsToldOnceForAsLongAsItHolds) {
+TEST_F(PublisherTest, AWarningOfTheNodeIsReportedOnceForAsLongAsItHolds) {
   std::string warning = "containers without a claim get every card";
   options.warning = [&] { return warning; };
   Publisher warned(*client, store, events, clock, options);
@@ -118,22 +118,22 @@ TEST_F(PublisherTest, AnOlderServerIsNotWrittenToForEver) {
   OlderServer older(*transport);
   kube::Client toOlder(older, serverClock, random, metrics, client->options());
   Publisher newer(toOlder, store, events, clock, options);
-  const auto look = [&](const Answers& answers) {
+  const auto writesOf = [&](const Answers& answers) {
     watch();
     EXPECT_TRUE(newer.publish(answers, {}).ok());
     return std::exchange(older.writes, 0);
   };
-  EXPECT_EQ(look(one()), 3) << "created, written once more, and its health";
+  EXPECT_EQ(writesOf(one()), 3) << "created, written once more, and its health";
   EXPECT_THAT(card("gpu-a")->spec.card->attributes, IsEmpty());
-  for (int i = 0; i < 24; ++i) EXPECT_EQ(look(one()), 0);
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(writesOf(one()), 0);
   auto changed = gpu("GPU-A");
   changed.model = "H100";
-  EXPECT_EQ(look(one(changed)), 1);
-  EXPECT_EQ(look(one(changed)), 0);
+  EXPECT_EQ(writesOf(one(changed)), 1);
+  EXPECT_EQ(writesOf(one(changed)), 0);
   change("gpu-a", R"({"spec":{"card":{"model":"fake"}}})");
-  EXPECT_EQ(look(one(changed)), 1) << "what an administrator changed is put right";
+  EXPECT_EQ(writesOf(one(changed)), 1) << "what an administrator changed is put right";
   EXPECT_EQ(card("gpu-a")->spec.card->model, "H100");
-  EXPECT_EQ(look(one(changed)), 0);
+  EXPECT_EQ(writesOf(one(changed)), 0);
 }
 
 TEST_F(PublisherTest, WhatSomebodyElseChangedIsPutRight) {
@@ -220,7 +220,7 @@ TEST_F(PublisherTest, ACardThatIsGoneIsMarkedAndGoesOnceItIsEmpty) {
   EXPECT_TRUE(card("gpu-a")->metadata.deleting()) << "the controller takes the finalizer off";
 }
 
-TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
+TEST_F(PublisherTest, ACardThatIsGoneIsRetainedForAWhile) {
   must(one());
   must({{"physical", answer({})}});
   clock.advance(minutes(9));
@@ -234,7 +234,7 @@ TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
   EXPECT_FALSE(card("gpu-a")->metadata.deleting());
 }
 
-TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsKeptAsLong) {
+TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsRetainedAsLong) {
   must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid79: it fell off"}})}});
   clock.advance(minutes(60));
   must({{"physical", answer({})}});
@@ -244,7 +244,7 @@ TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsKeptAsLong) {
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
 }
 
-TEST_F(PublisherTest, ACardThatIsBeingDeletedStillSaysHowItIs) {
+TEST_F(PublisherTest, ACardThatIsBeingDeletedStillReportsHowItIs) {
   must(one());
   occupy("gpu-a");
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
@@ -254,7 +254,7 @@ TEST_F(PublisherTest, ACardThatIsBeingDeletedStillSaysHowItIs) {
   EXPECT_EQ(healthy("gpu-a").reason, "CardGone");
 }
 
-TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
+TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedRetainsIt) {
   must(one());
   must({{"physical", answer({})}});
   clock.advance(minutes(11));
@@ -264,7 +264,7 @@ TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
   EXPECT_FALSE(card("gpu-a")->metadata.deleting());
 }
 
-TEST_F(PublisherTest, WhoeverFailsKeepsItsCards) {
+TEST_F(PublisherTest, WhoeverFailsRetainsItsCards) {
   must(one());
   for (const auto code : {plugin::ReplyCode::unavailable, plugin::ReplyCode::timeout, plugin::ReplyCode::crashed,
                           plugin::ReplyCode::garbage, plugin::ReplyCode::internal})
@@ -334,7 +334,7 @@ TEST_F(PublisherTest, OnlyTheIllCardIsQuarantined) {
 }
 
 /// A memory row that waits to be remapped, or errors of a program, withdraw no card from its users.
-TEST_F(PublisherTest, ACardThatWorksSaysWhatIsToBeDoneAtItsNextReset) {
+TEST_F(PublisherTest, ACardThatWorksReportsWhatIsToBeDoneAtItsNextReset) {
   must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", true, "MemoryRepairPending: reset it when nothing runs"}})}});
   EXPECT_EQ(healthy("gpu-a").status, "True");
   EXPECT_EQ(healthy("gpu-a").reason, "MemoryRepairPending");
@@ -358,10 +358,10 @@ TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
 }
 
 /// A card that did not start with the machine has no object.
-TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
-  auto said = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
-  said.cards.reply.message = "card 1 is left out";
-  const Answers both{{"gpushare", said}, {"physical", said}};
+TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsReportedOnTheNode) {
+  auto report = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
+  report.cards.reply.message = "card 1 is left out";
+  const Answers both{{"gpushare", report}, {"physical", report}};
   must(both);
   EXPECT_THAT(
       events.taken(),
@@ -371,8 +371,8 @@ TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
   EXPECT_THAT(events.taken(), IsEmpty()) << "told once";
   must(one(gpu("GPU-B")));
   events.taken();
-  said.cards.reply.message = {};
-  must({{"physical", said}});
+  report.cards.reply.message = {};
+  must({{"physical", report}});
   EXPECT_EQ(healthy("gpu-b").reason, "Lost");
   EXPECT_THAT(events.taken(), Not(Contains(HasSubstr("Node n1")))) << "its object tells of it";
 }
@@ -382,7 +382,7 @@ TEST_F(PublisherTest, NoPluginSpeaksForAnothersCards) {
   EXPECT_EQ(writes({{"another", answer({}, {{"GPU-A", false, "a lie"}})}, {"physical", answer({gpu("GPU-A")})}}), 0u);
 }
 
-TEST_F(PublisherTest, ACardInMigModeSaysSoAndIsNotOffered) {
+TEST_F(PublisherTest, ACardInMigModeReportsItAndIsNotOffered) {
   auto mig = gpu("GPU-A");
   mig.attributes["migMode"] = "enabled";
   must(one(mig));
@@ -448,7 +448,7 @@ TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
   EXPECT_FALSE(std::all_of(own.begin(), own.end(), [](bool its) { return its; }));
 }
 
-TEST_F(PublisherTest, OneThatIsRefusedKeepsNoOtherFromBeingWritten) {
+TEST_F(PublisherTest, OneThatIsRefusedBlocksNoOther) {
   transport->refuses = [](const kube::HttpRequest& r) {
     return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;
   };
@@ -484,7 +484,7 @@ TEST_F(PublisherTest, AnUnknownOutcomeIsRead) {
   EXPECT_EQ(card("gpu-a")->spec.card->memory, 40 * kGiB);
 }
 
-TEST_F(PublisherTest, WordsOnRefusedCardsAreToldOnce) {
+TEST_F(PublisherTest, WordsOnRefusedCardsAreReportedOnce) {
   auto bad = gpu("GPU-B");
   bad.memory = -1;
   const Answers answers{{"physical", answer({gpu("GPU-A"), bad})}};
@@ -560,11 +560,11 @@ TEST_F(PublisherTest, WhatTheAgentDidNotPublishIsNotDeleted) {
 class UsagePublisherTest : public PublisherTest {
  protected:
   UsagePublisherTest() { must(answers()); }
-  Answers answers() const { return {{"physical", said}}; }
+  Answers answers() const { return {{"physical", report}}; }
   /// Publishes the usage of GPU-A, as the agent does after the cards. Returns the number of changes that the server
   /// accepted.
-  uint64_t tells() { return tellsBy(publisher); }
-  uint64_t tellsBy(Publisher& by) {
+  uint64_t usageWrites() { return usageWritesBy(publisher); }
+  uint64_t usageWritesBy(Publisher& by) {
     watch();
     const auto before = server->resourceVersion();
     const auto found = merge(answers(), "n1");
@@ -574,116 +574,116 @@ class UsagePublisherTest : public PublisherTest {
     return server->resourceVersion() - before;
   }
   void uses(int64_t memory, int64_t smPercent) {
-    said.health.use = {{"GPU-A", memory, smPercent, 1}};
-    said.health.processes = {{"GPU-A", 1, memory, smPercent}};
+    report.health.use = {{"GPU-A", memory, smPercent, 1}};
+    report.health.processes = {{"GPU-A", 1, memory, smPercent}};
   }
   v1alpha::CardUsage usageOf() {
     const auto usage = card("gpu-a")->status.usage;
     return usage ? *usage : v1alpha::CardUsage{};
   }
 
-  PluginReport said = answer({gpu("GPU-A")});
+  PluginReport report = answer({gpu("GPU-A")});
   std::vector<usage::Share> shares = {{"u1", "ns", "train", "GPU-A", 100, 4 * kGiB, {{"pod-a", "a"}}}};
 };
 
 TEST_F(UsagePublisherTest, OfWhichNobodySpeaksNothingIsWritten) {
-  EXPECT_EQ(tells(), 0u);
+  EXPECT_EQ(usageWrites(), 0u);
   EXPECT_FALSE(card("gpu-a")->status.usage);
 }
 
 TEST_F(UsagePublisherTest, WhatIsUsedStandsOnTheCard) {
   change("gpu-a", R"({"status":{"phase":"Available","allocated":{"claims":1}}})", "status");
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_EQ(usageOf().memory, 3 * kGiB);
   EXPECT_EQ(usageOf().smPercent, 35);
   EXPECT_EQ(usageOf().devices, (decltype(usageOf().devices){{"u1", {3 * kGiB, 35}}}));
   EXPECT_EQ(card("gpu-a")->status.phase, "Available");
   EXPECT_EQ(card("gpu-a")->status.allocated->claims, 1);
   EXPECT_EQ(healthy("gpu-a").status, "True");
-  EXPECT_EQ(tells(), 0u);
+  EXPECT_EQ(usageWrites(), 0u);
 }
 
 TEST_F(UsagePublisherTest, WhatIsUsedStandsOnACardThatIsBeingDeleted) {
   occupy("gpu-a");
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_EQ(usageOf().memory, 3 * kGiB);
 }
 
-TEST_F(UsagePublisherTest, AnOlderServerThatKeepsNoneIsNotWrittenToForEver) {
+TEST_F(UsagePublisherTest, AnOlderServerThatStoresNoneIsNotWrittenToForEver) {
   OlderServer older(*transport);
   kube::Client toOlder(older, serverClock, random, metrics, client->options());
   Publisher newer(toOlder, store, events, clock, options);
   uses(3 * kGiB, 35);
-  tellsBy(newer);
+  usageWritesBy(newer);
   EXPECT_EQ(std::exchange(older.writes, 0), 1);
   for (int i = 0; i < 24; ++i) {
     clock.advance(std::chrono::seconds(15));
     uses((i % 2 + 1) * 30 * kGiB, 35);
-    tellsBy(newer);
+    usageWritesBy(newer);
   }
   EXPECT_EQ(std::exchange(older.writes, 0), 0);
   clock.advance(minutes(10));
-  tellsBy(newer);
+  usageWritesBy(newer);
   EXPECT_EQ(older.writes, 1) << "a CRD is upgraded some day";
 }
 
 TEST_F(UsagePublisherTest, OnceAMinuteAndIfItMovedNoticeably) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   uses(70 * kGiB, 95);
-  EXPECT_EQ(tells(), 0u) << "a minute has not passed";
+  EXPECT_EQ(usageWrites(), 0u) << "a minute has not passed";
   clock.advance(std::chrono::seconds(60));
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_EQ(usageOf().memory, 70 * kGiB);
   clock.advance(std::chrono::seconds(60));
   uses(70 * kGiB + 1, 94);
-  EXPECT_EQ(tells(), 0u);
-  said.health.processes.clear();
-  said.health.use = {{"GPU-A", 0, 0, 0}};
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 0u);
+  report.health.processes.clear();
+  report.health.use = {{"GPU-A", 0, 0, 0}};
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_TRUE(usageOf().devices.empty()) << "and what was written before is gone";
 }
 
-TEST_F(UsagePublisherTest, AnAgentThatStartsAnewKeepsToTheMinute) {
+TEST_F(UsagePublisherTest, AnAgentThatStartsAnewRespectsTheMinute) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   Publisher next(*client, store, events, clock, options);
   uses(70 * kGiB, 95);
-  EXPECT_EQ(tellsBy(next), 0u);
+  EXPECT_EQ(usageWritesBy(next), 0u);
 }
 
 TEST_F(UsagePublisherTest, WhatIsNoLongerKnownGoes) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   clock.advance(std::chrono::seconds(60));
-  const auto before = std::exchange(said, failure());
+  const auto before = std::exchange(report, failure());
   must(answers());
-  EXPECT_EQ(tells(), 0u) << "its plugin does not answer at the moment";
+  EXPECT_EQ(usageWrites(), 0u) << "its plugin does not answer at the moment";
   clock.advance(minutes(3));
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_FALSE(card("gpu-a")->status.usage);
-  said = before;
+  report = before;
   must(answers());
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   clock.advance(std::chrono::seconds(60));
-  said.health.use.clear();
-  said.health.processes.clear();
-  EXPECT_EQ(tells(), 1u);
+  report.health.use.clear();
+  report.health.processes.clear();
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_FALSE(card("gpu-a")->status.usage);
 }
 
 TEST_F(UsagePublisherTest, WithoutAnIntervalNothingIsWritten) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   options.usageEvery = std::chrono::milliseconds(0);
   Publisher never(*client, store, events, clock, options);
-  EXPECT_EQ(tellsBy(never), 1u) << "what an agent before it wrote is taken away";
+  EXPECT_EQ(usageWritesBy(never), 1u) << "what an agent before it wrote is taken away";
   EXPECT_FALSE(card("gpu-a")->status.usage);
   uses(70 * kGiB, 95);
-  EXPECT_EQ(tellsBy(never), 0u);
+  EXPECT_EQ(usageWritesBy(never), 0u);
 }
 
 TEST_F(UsagePublisherTest, OneThatChangedMeanwhileIsReadAnew) {

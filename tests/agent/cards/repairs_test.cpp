@@ -20,16 +20,16 @@ using ::testing::HasSubstr;
 class RepairTest : public PublisherTest {
  protected:
   static Answers ill(uint64_t process = 1, const std::string& message = "Xid46: it stopped processing; reset it") {
-    auto said = answer({gpu("GPU-A")}, {{"GPU-A", false, message}});
-    said.process = process;
-    return {{"physical", said}};
+    auto report = answer({gpu("GPU-A")}, {{"GPU-A", false, message}});
+    report.process = process;
+    return {{"physical", report}};
   }
   static Answers well(uint64_t process = 1, const std::string& driver = "535.104.05") {
     auto card = gpu("GPU-A");
     card.attributes["driverVersion"] = driver;
-    auto said = answer({card});
-    said.process = process;
-    return {{"physical", said}};
+    auto report = answer({card});
+    report.process = process;
+    return {{"physical", report}};
   }
   const core::Condition* needs() {
     last = card("gpu-a");
@@ -37,7 +37,7 @@ class RepairTest : public PublisherTest {
       if (condition.type == "NeedsRepair") return &condition;
     return nullptr;
   }
-  void say(const std::string& word) {
+  void setRepaired(const std::string& word) {
     change("gpu-a", R"({"metadata":{"annotations":{"elasticgpu.io/repaired":")" + word + "\"}}}");
   }
   /// Starts another agent, on this boot of the machine.
@@ -104,7 +104,7 @@ TEST_F(RepairTest, ARebootOrAnotherDriverEndsIt) {
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
 }
 
-TEST_F(RepairTest, TheProcessThatSawItMaySayThatItIsOver) {
+TEST_F(RepairTest, TheProcessThatSawItMayReportThatItIsOver) {
   writes(ill());
   writes(well());
   EXPECT_EQ(needs(), nullptr);
@@ -115,11 +115,11 @@ TEST_F(RepairTest, AnOperatorsWordIsTakenOnceAndTheCardIsProbed) {
   writes(ill());
   another();
   writes(well(2));
-  say("Xid79");
+  setRepaired("Xid79");
   EXPECT_EQ(writes(well(2)), 1u) << "it is only taken off";
   EXPECT_EQ(healthy("gpu-a").reason, "Xid46") << "of another illness";
   EXPECT_THAT(events.taken(), Contains(HasSubstr("NotRepaired: annotation elasticgpu.io/repaired=Xid79")));
-  say("Xid46");
+  setRepaired("Xid46");
   EXPECT_EQ(writes(well(2)), 2u);
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
   EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "");
@@ -129,9 +129,9 @@ TEST_F(RepairTest, AnOperatorsWordIsTakenOnceAndTheCardIsProbed) {
   EXPECT_EQ(needs(), nullptr);
 }
 
-TEST_F(RepairTest, TheWordEndsWhatThePluginStillTellsAndNotTheNextError) {
+TEST_F(RepairTest, TheWordEndsWhatThePluginStillReportsAndNotTheNextError) {
   writes(ill());
-  say("Xid46");
+  setRepaired("Xid46");
   writes(ill());
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
   EXPECT_EQ(writes(ill()), 0u);
@@ -154,7 +154,7 @@ TEST_F(RepairTest, AnotherIllnessInBetweenDoesNotHideIt) {
 
 TEST_F(RepairTest, TheSameErrorOfAnotherProcessIsAnother) {
   writes(ill());
-  say("Xid46");
+  setRepaired("Xid46");
   writes(ill());
   clock.advance(minutes(5));
   writes(ill());
@@ -166,7 +166,7 @@ TEST_F(RepairTest, TheSameErrorOfAnotherProcessIsAnother) {
 
 TEST_F(RepairTest, TheSameErrorAfterAResetIsAnother) {
   writes(ill());
-  say("Xid46");
+  setRepaired("Xid46");
   writes(ill());
   writes(well());
   writes(ill());
@@ -179,7 +179,7 @@ TEST_F(RepairTest, AnErrorThatIsDeclaredOverHidesNothingElse) {
   options.hasClaim = [](const std::string&, const std::string&) { return false; };
   another();
   writes(ill());
-  say("Xid46");
+  setRepaired("Xid46");
   writes(ill());
   clock.advance(minutes(5));
   auto used = ill();
@@ -196,7 +196,7 @@ TEST_F(RepairTest, AnErrorThatIsDeclaredOverHidesNothingElse) {
   EXPECT_EQ(healthy("gpu-a").reason, "NvlinkDown");
 }
 
-TEST_F(RepairTest, AnErrorThatIsToldBesideAnotherIllnessIsRemembered) {
+TEST_F(RepairTest, AnErrorThatIsReportedBesideAnotherIllnessIsRemembered) {
   auto both = ill();
   both.at("physical")
       .health.cards.insert(both.at("physical").health.cards.begin(),
@@ -213,7 +213,7 @@ TEST_F(RepairTest, AnErrorThatIsToldBesideAnotherIllnessIsRemembered) {
 
 TEST_F(RepairTest, AWordIsForTheErrorThatTheConditionShowed) {
   writes(ill());
-  say("Xid46");
+  setRepaired("Xid46");
   (void)events.taken();
   writes(ill(1, "Xid46: it stopped processing; reset it; errors so far: 2"));
   EXPECT_EQ(healthy("gpu-a").reason, "Xid46") << "the operator has not seen the second one";
@@ -222,15 +222,15 @@ TEST_F(RepairTest, AWordIsForTheErrorThatTheConditionShowed) {
   EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "");
 }
 
-TEST_F(RepairTest, AWordThatIsWrittenMeanwhileIsHeardAtTheNextLook) {
+TEST_F(RepairTest, AWordThatIsWrittenMeanwhileIsHeardAtTheNextReading) {
   writes(ill());
   another();
   writes(well(2));
-  say("Xid79");
+  setRepaired("Xid79");
   watch();
   bool written = false;
   transport->refuses = [&](const kube::HttpRequest& r) {
-    if (r.method == kube::Method::patch && !std::exchange(written, true)) say("Xid46");
+    if (r.method == kube::Method::patch && !std::exchange(written, true)) setRepaired("Xid46");
     return false;
   };
   (void)agent->publish(well(2), {});

@@ -19,7 +19,7 @@ CdiSpec spec(const std::string& uid = "a1b2") {
   return out;
 }
 
-TEST(CdiSpec, SaysAllAgainThatItWasToldToSay) {
+TEST(CdiSpec, ReportsAllAgainThatItWasGiven) {
   CdiSpec all = spec();
   all.edits.env = {{"A", "1=2"}, {"B", ""}, {"C", "a \"b\"\n\\"}};
   all.edits.deviceNodes = {{"/dev/nvidia0", "/other/nvidia0", "rw"}, {"/dev/nvidiactl", "", "rwm"}};
@@ -82,10 +82,10 @@ TEST(CdiSpec, WhatIsNoFileOfOursIsRefusedInWords) {
       {without("\\\"chargedCore\\\":50", "\\\"chargedCore\\\":-50"), "ELASTICGPU_PREPARED_FOR does not name"},
       {without("\\\"chargedCore\\\":50", "\\\"chargedCore\\\":18446744073709551615"), "ELASTICGPU_PREPARED_FOR does"},
   };
-  for (const auto& [text, says] : cases) {
+  for (const auto& [text, message] : cases) {
     const auto decoded = decodeCdiSpec(text);
     EXPECT_FALSE(decoded.ok()) << text;
-    EXPECT_NE(decoded.status().message().find(says), std::string::npos) << text << " → " << decoded.status().str();
+    EXPECT_NE(decoded.status().message().find(message), std::string::npos) << text << " → " << decoded.status().str();
   }
 }
 

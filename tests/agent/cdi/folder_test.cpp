@@ -134,7 +134,7 @@ TEST_F(FolderTest, WhatItWroteItKnowsAsItIsRead) {
   EXPECT_EQ(*folder.list()->at(0).spec, *Folder(folder.path()).list()->at(0).spec);
 }
 
-TEST_F(FolderTest, ADraftThatIsGoneIsSaid) {
+TEST_F(FolderTest, ADraftThatIsGoneIsReported) {
   auto draft = folder.draft(spec("a"));
   ASSERT_TRUE(draft.ok());
   ASSERT_TRUE(Folder(folder.path()).open().ok()) << "an agent that starts";

@@ -222,7 +222,7 @@ TEST_F(CallsTest, NoMoreClaimsAtOnceThanStated) {
   EXPECT_TRUE(a.get().ok());
   EXPECT_TRUE(b.get().ok());
   EXPECT_EQ(driver.calls, 8);
-  EXPECT_EQ(driver.most, 3);
+  EXPECT_EQ(driver.max, 3);
 }
 
 TEST_F(CallsTest, TwoPodsThatShareAClaimAreServedOneAfterTheOther) {
@@ -236,7 +236,7 @@ TEST_F(CallsTest, TwoPodsThatShareAClaimAreServedOneAfterTheOther) {
   gate.open();
   EXPECT_TRUE(first.get().ok() && second.get().ok() && other.get().ok());
   EXPECT_EQ(driver.calls, 3);
-  EXPECT_EQ(driver.most, 2);
+  EXPECT_EQ(driver.max, 2);
 }
 
 TEST_F(CallsTest, ACancelledCallStops) {

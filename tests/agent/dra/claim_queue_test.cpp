@@ -23,7 +23,7 @@ TEST(ClaimQueue, DoesAllBeforeItEnds) {
 
 TEST(ClaimQueue, WorksOnAsManyAsItMayAndNoMore) {
   Gate gate;
-  std::atomic<int> now{0}, most{0};
+  std::atomic<int> now{0}, max{0};
   std::mutex mutex;
   {
     ClaimQueue queue(3);
@@ -31,7 +31,7 @@ TEST(ClaimQueue, WorksOnAsManyAsItMayAndNoMore) {
       queue.add(std::to_string(i), [&] {
         {
           std::lock_guard lock(mutex);
-          most = std::max(most.load(), ++now);
+          max = std::max(max.load(), ++now);
         }
         gate.pass({});
         --now;
@@ -39,10 +39,10 @@ TEST(ClaimQueue, WorksOnAsManyAsItMayAndNoMore) {
     EXPECT_TRUE(eventually([&] { return gate.waiting() == 3; }));
     gate.open();
   }
-  EXPECT_EQ(most, 3);
+  EXPECT_EQ(max, 3);
 }
 
-TEST(ClaimQueue, KeepsTheOrderOfOneClaimAndLetsOthersPass) {
+TEST(ClaimQueue, RetainsTheOrderOfOneClaimAndLetsOthersPass) {
   Gate gate;
   std::vector<std::string> order;
   std::mutex mutex;

@@ -36,7 +36,7 @@ using Versions = ::testing::Types<
             ::v1alpha1::NodeWatchResourcesResponse>>;
 TYPED_TEST_SUITE(HealthTest, Versions);
 
-TYPED_TEST(HealthTest, TellsAllAtFirstAndAgainWhenItChanges) {
+TYPED_TEST(HealthTest, ReportsAllAtFirstAndAgainWhenItChanges) {
   this->health.set({health("egpu-1", State::healthy), health("egpu-2", State::unhealthy, "XID 79: fell off the bus")});
   this->start();
   this->watch();
@@ -82,7 +82,7 @@ TYPED_TEST(HealthTest, WordsThatAreNotUtf8OrTooLongAreMended) {
 
 /// The kubelet closes its stream when it registers a driver again. Streams without a reader end: the test opens more
 /// than the limit.
-TYPED_TEST(HealthTest, StreamsThatNobodyHearsMakeRoom) {
+TYPED_TEST(HealthTest, StreamsThatNobodyHearsAreReplaced) {
   this->start();
   for (int i = 0; i < 100; ++i)
     ASSERT_TRUE(eventually([&] {

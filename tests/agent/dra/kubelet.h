@@ -80,14 +80,14 @@ class FakeDriver final : public Driver {
     const Inside inside(*this);
     return onUnprepare(claim, stop);
   }
-  std::atomic<int> calls{0}, now{0}, most{0};
+  std::atomic<int> calls{0}, now{0}, max{0};
 
  private:
   struct Inside {
     explicit Inside(FakeDriver& d) : driver(d) {
       ++driver.calls;
       const int n = ++driver.now;
-      for (int most = driver.most; most < n && !driver.most.compare_exchange_weak(most, n);) {
+      for (int max = driver.max; max < n && !driver.max.compare_exchange_weak(max, n);) {
       }
     }
     ~Inside() { --driver.now; }

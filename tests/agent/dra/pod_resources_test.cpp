@@ -29,7 +29,7 @@ class PodResourcesTest : public ::testing::Test {
   PodResources asked{socket};
 };
 
-TEST_F(PodResourcesTest, TellsWhatDevicePluginsGave) {
+TEST_F(PodResourcesTest, ReportsWhatDevicePluginsGave) {
   auto& main = kubelet.container("team", "notebook", "main");
   addDevices(main, "nvidia.com/gpu", {"GPU-A", "GPU-B::1"});
   addDevices(main, "nvidia.com/mig-1g.10gb", {"MIG-C"});
@@ -42,7 +42,7 @@ TEST_F(PodResourcesTest, TellsWhatDevicePluginsGave) {
                                    GivenTo("team/train", "worker", "nvidia.com/gpu", "", Ids{"GPU-D"}))));
 }
 
-TEST_F(PodResourcesTest, TellsWhatDriversGaveButForOurs) {
+TEST_F(PodResourcesTest, ReportsWhatDriversGaveButForOurs) {
   auto& main = kubelet.container("team", "notebook", "main");
   addClaimed(main, "team", "mine", "elasticgpu.io", "egpu-1", {"elasticgpu.io/device=1", "nvidia.com/gpu=GPU-A"});
   addClaimed(main, "team", "whole", "gpu.nvidia.com", "gpu-1", {"k8s.gpu.nvidia.com/claim=u-gpu-1"});

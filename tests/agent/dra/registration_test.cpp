@@ -30,7 +30,7 @@ void leaveStaleSocket(const std::string& path) {
   ::close(fd);
 }
 
-TEST_F(KubeletTest, TellsTheKubeletWhatItIs) {
+TEST_F(KubeletTest, ReportsToTheKubeletWhatItIs) {
   start();
   EXPECT_EQ(server->missing(), "the kubelet has not registered the driver yet");
   ::pluginregistration::PluginInfo info;

@@ -156,7 +156,7 @@ TEST_F(ForeignUseTest, InAPodTheNameOfTheMpsServerSavesNobodyButAClaimDoes) {
 
 /// The kubelet and the driver report users in no fixed order. A message that changes is written, and each write causes
 /// another query.
-TEST_F(ForeignUseTest, TheWordsAreTheSameInWhateverOrderUsersAreTold) {
+TEST_F(ForeignUseTest, TheWordsAreTheSameInWhateverOrderUsersAreGiven) {
   std::vector<Given> given;
   std::vector<plugin::CardProcess> processes;
   for (const char* pod : {"team/c", "team/a", "team/b", "team/a"})

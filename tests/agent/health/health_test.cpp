@@ -27,7 +27,7 @@ class HealthTest : public ::testing::Test {
   std::vector<Condition> conditions{{"Other", "True", "Kept", "", at(kStart), 0}};
 };
 
-TEST_F(HealthTest, ACardThatIsWellSaysSoOnce) {
+TEST_F(HealthTest, ACardThatIsWellReportsItOnce) {
   EXPECT_EQ(judged(well), (Condition{"Healthy", "True", "Working", "", at(kStart), 0}));
   now += minutes(1);
   EXPECT_EQ(judged(well).lastTransitionTime, at(kStart));
@@ -49,13 +49,14 @@ TEST_F(HealthTest, AnIllCardComesBackAfterQuietMinutes) {
   EXPECT_EQ(judged(well), (Condition{"Healthy", "True", "Working", "", at(now), 0}));
 }
 
-TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsToldInSeconds) {
-  const auto told = [&](std::chrono::milliseconds quiet) {
+TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsReportedInSeconds) {
+  const auto message = [&](std::chrono::milliseconds quiet) {
     return judge(judge({}, ill, now, quiet), well, now, quiet).at(0).message;
   };
-  EXPECT_EQ(told(seconds(90)),
+  EXPECT_EQ(message(seconds(90)),
             "It was taken out of use for Xid79; it answers, and is used again after 90 quiet seconds");
-  EXPECT_EQ(told(minutes(2)), "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
+  EXPECT_EQ(message(minutes(2)),
+            "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
 }
 
 TEST_F(HealthTest, OneThatFailsOnProbationBeginsAnew) {

@@ -62,7 +62,7 @@ TEST_F(OpenRuntimeTest, CriOAndTheOperatorsToolkitHaveOtherFiles) {
 }
 
 /// A node that had the toolkit's package before.
-TEST_F(OpenRuntimeTest, TheFileOfAToolkitThatDoesNotRunSaysNothing) {
+TEST_F(OpenRuntimeTest, TheFileOfAToolkitThatDoesNotRunReportsNothing) {
   write(containerd, nvidia);
   write(toolkit, "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n");
   const std::string operators = "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml";

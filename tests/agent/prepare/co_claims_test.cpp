@@ -45,10 +45,10 @@ class CompanyTest : public PrepareTest {
     world.schedule(name);
   }
   base::Status prepare(const std::string& name) {
-    return preparer.prepare({"default", name, world.carrier(name)->metadata.uid}, {}).status();
+    return preparer.prepare({"default", name, world.resourceClaim(name)->metadata.uid}, {}).status();
   }
   /// Returns the result of a runtime that applies these claims' files to one container: "CARDS LIMIT_0 LIMIT_1".
-  std::string told(const std::vector<std::string>& claims) {
+  std::string environmentOf(const std::vector<std::string>& claims) {
     core::StringMap env;
     for (const auto& name : claims) {
       const auto entry = folder.find(world.gpu("egpu-" + world.claim(name).metadata.uid).metadata.uid);
@@ -60,13 +60,13 @@ class CompanyTest : public PrepareTest {
   const std::string both = "GPU-n1-0,GPU-n1-1 2048m 1024m";  ///< a has 1 GiB of card 1, b 2 GiB of card 0
 };
 
-TEST_F(CompanyTest, TwoClaimsOfOneContainerAreToldAsOne) {
+TEST_F(CompanyTest, TwoClaimsOfOneContainerAreGivenAsOne) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});
   for (const char* name : {"b", "a"}) EXPECT_TRUE(prepare(name).ok()) << name;
-  EXPECT_EQ(told({"a", "b"}), both) << "each limit on its own card, numbered as the driver numbers them";
-  EXPECT_EQ(told({"a"}), "GPU-n1-1 1024m ");
+  EXPECT_EQ(environmentOf({"a", "b"}), both) << "each limit on its own card, numbered as the driver numbers them";
+  EXPECT_EQ(environmentOf({"a"}), "GPU-n1-1 1024m ");
   const auto entry = folder.find(world.gpu("egpu-" + world.claim("b").metadata.uid).metadata.uid);
   ASSERT_EQ((*entry)->spec->edits.deviceNodes.size(), 1U) << "nodes are each file's own";
   EXPECT_EQ((*entry)->spec->edits.deviceNodes[0].path, "/dev/nvidia0");
@@ -83,7 +83,7 @@ TEST_F(CompanyTest, CardsAreNumberedByPciAddressWhateverTheirMinorNumbers) {
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});
   EXPECT_TRUE(prepare("a").ok() && prepare("b").ok());
-  EXPECT_EQ(told({"a", "b"}), "GPU-n1-1,GPU-n1-0 1024m 2048m");
+  EXPECT_EQ(environmentOf({"a", "b"}), "GPU-n1-1,GPU-n1-0 1024m 2048m");
 }
 
 TEST_F(CompanyTest, ASecondPrepareIsAnsweredFromTheFile) {
@@ -96,16 +96,16 @@ TEST_F(CompanyTest, ASecondPrepareIsAnsweredFromTheFile) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
-TEST_F(CompanyTest, AContainerWithOneOfThemIsToldOfThatAlone) {
+TEST_F(CompanyTest, AContainerWithOneOfThemGetsThatAlone) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("one", {"a"}), container("two", {"a", "b"})});
   ASSERT_TRUE(prepare("a").ok() && prepare("b").ok());
-  EXPECT_EQ(told({"a"}), "GPU-n1-1 1024m ");
-  EXPECT_EQ(told({"a", "b"}), both);
+  EXPECT_EQ(environmentOf({"a"}), "GPU-n1-1 1024m ");
+  EXPECT_EQ(environmentOf({"a", "b"}), both);
 }
 
-TEST_F(CompanyTest, WhatOneTextCantSayIsRefused) {
+TEST_F(CompanyTest, WhatOneTextCantExpressIsRefused) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("one", {"b"}), container("two", {"a", "b"})});
@@ -116,8 +116,8 @@ TEST_F(CompanyTest, WhatOneTextCantSayIsRefused) {
                                    "container two of pod p"),
             std::string::npos)
       << refused.str();
-  EXPECT_TRUE(PrepareTest::told("p", "in spec.resourceClaims a claim that is always used with the same other"));
-  EXPECT_EQ(told({"b"}), "no file of b");
+  EXPECT_TRUE(PrepareTest::hasEvent("p", "in spec.resourceClaims a claim that is always used with the same other"));
+  EXPECT_EQ(environmentOf({"b"}), "no file of b");
 }
 
 TEST_F(CompanyTest, AnotherOrderMakesItSayable) {
@@ -125,11 +125,11 @@ TEST_F(CompanyTest, AnotherOrderMakesItSayable) {
   claim("b", 0, 2);
   pod("p", {"b", "a"}, {container("one", {"b"}), container("two", {"a", "b"})});
   ASSERT_TRUE(prepare("a").ok() && prepare("b").ok());
-  EXPECT_EQ(told({"b"}), "GPU-n1-0 2048m ");
-  EXPECT_EQ(told({"b", "a"}), both);
+  EXPECT_EQ(environmentOf({"b"}), "GPU-n1-0 2048m ");
+  EXPECT_EQ(environmentOf({"b", "a"}), both);
 }
 
-TEST_F(CompanyTest, AClaimThatIsPreparedForOthersKeepsWhoHasMoreOut) {
+TEST_F(CompanyTest, AClaimThatIsPreparedForOthersExcludesThoseThatHaveMore) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("alone", {"b"}, {container("main", {"b"})});
@@ -140,7 +140,7 @@ TEST_F(CompanyTest, AClaimThatIsPreparedForOthersKeepsWhoHasMoreOut) {
   EXPECT_NE(refused.message().find("ResourceClaim default/b is the last of a, b in container main of pod p"),
             std::string::npos)
       << refused.str();
-  EXPECT_EQ(told({"b"}), "GPU-n1-0 2048m ") << "what runs is not touched";
+  EXPECT_EQ(environmentOf({"b"}), "GPU-n1-0 2048m ") << "what runs is not touched";
 }
 
 TEST_F(CompanyTest, TwoPodsWithTheSameClaimsShareTheFiles) {
@@ -149,7 +149,7 @@ TEST_F(CompanyTest, TwoPodsWithTheSameClaimsShareTheFiles) {
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});
   pod("q", {"a", "b"}, {container("other", {"b", "a"})});
   ASSERT_TRUE(prepare("a").ok() && prepare("b").ok());
-  EXPECT_EQ(told({"a", "b"}), both) << "the pod's order counts, not the container's";
+  EXPECT_EQ(environmentOf({"a", "b"}), both) << "the pod's order counts, not the container's";
 }
 
 TEST_F(CompanyTest, AnotherDriversClaimDoesNotCount) {
@@ -161,7 +161,7 @@ TEST_F(CompanyTest, AnotherDriversClaimDoesNotCount) {
   nic.requestName = "gpu";
   nic = support::World::must(world.client.create(nic));
   pod("p", {"b"}, {container("main", {"b"})});
-  nic.allocation = world.carrier("b")->allocation;
+  nic.allocation = world.resourceClaim("b")->allocation;
   nic.allocation->driver = "nic.example.com";
   const auto text = codec::encode(nic);
   world.json<core::ResourceClaim>({"default", "nic"}, "{" + text.substr(text.find("\"status\":")), "status");
@@ -169,7 +169,7 @@ TEST_F(CompanyTest, AnotherDriversClaimDoesNotCount) {
   other.nodeName = "n1";
   support::World::must(world.client.create(other));
   ASSERT_TRUE(prepare("b").ok()) << prepare("b").str();
-  EXPECT_EQ(told({"b"}), "GPU-n1-0 2048m ");
+  EXPECT_EQ(environmentOf({"b"}), "GPU-n1-0 2048m ");
 }
 
 TEST_F(CompanyTest, APodOnItsWayOutDoesNotCount) {
@@ -180,11 +180,11 @@ TEST_F(CompanyTest, APodOnItsWayOutDoesNotCount) {
   (void)world.client.remove<core::Pod>({"default", "old"});
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});
   ASSERT_TRUE(prepare("a").ok() && prepare("b").ok());
-  EXPECT_EQ(told({"a", "b"}), both);
+  EXPECT_EQ(environmentOf({"a", "b"}), both);
   world.json<core::Pod>({"default", "old"}, R"({"metadata":{"finalizers":null}})");
 }
 
-TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundKeepsItWaiting) {
+TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundBlocksIt) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});

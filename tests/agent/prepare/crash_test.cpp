@@ -115,7 +115,7 @@ class CrashTest : public PrepareTest {
     leaves();
     next(prepare);  // the kubelet calls again
     expectPrepared(claim);
-    says("a", "terminated");
+    setState("a", "terminated");
     next([&](ClaimPreparer& p) { EXPECT_TRUE(p.unprepare(claim, {}).ok()); });
     expectNothing();
 

@@ -97,7 +97,7 @@ TEST_F(DevLinksTest, MissingNodesOfUnifiedMemoryAreMade) {
   EXPECT_EQ(made.size(), 2U) << "they are there";
 }
 
-TEST_F(DevLinksTest, WithoutTheModuleNothingIsMadeAndARefusalIsSaid) {
+TEST_F(DevLinksTest, WithoutTheModuleNothingIsMadeAndARefusalIsReported) {
   const std::string devices = scratch.path() + "/devices";
   std::ofstream(devices) << "Character devices:\n195 nvidia\n\nBlock devices:\n  7 nvidia-uvm\n";
   ASSERT_TRUE(node("nvidiactl", 255));

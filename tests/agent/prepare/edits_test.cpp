@@ -61,7 +61,7 @@ TEST(Edits, WhatEveryPluginMayGive) {
 TEST(Edits, WhatIsRefusedAndInWhichWords) {
   const struct {
     ContainerEdits edits;
-    const char* says;
+    const char* message;
   } cases[] = {
       {env(""), "the variable \"\" has no valid name"},
       {env("1A"), "the variable \"1A\" has no valid name"},
@@ -105,7 +105,7 @@ TEST(Edits, WhatIsRefusedAndInWhichWords) {
       {cdi("vendor.com/x=1"), "is neither a card of the claim nor permitted"},
   };
   for (const auto& c : cases)
-    EXPECT_NE(refusal(c.edits).find(c.says), std::string::npos) << c.says << ": " << refusal(c.edits);
+    EXPECT_NE(refusal(c.edits).find(c.message), std::string::npos) << c.message << ": " << refusal(c.edits);
 }
 
 TEST(Edits, AreBoundedInNumberAndSize) {
@@ -204,7 +204,7 @@ TEST(Edits, LinksThatLeadOutOfWhatIsPermittedAreRefused) {
             std::string::npos);
 }
 
-TEST(Edits, APluginDoesNotSayWhereAClasssNamesLead) {
+TEST(Edits, APluginDoesNotDecideWhereAClasssNamesLead) {
   support::ScratchFolder host;
   for (const char* folder : {"/etc", "/tmp/vendor", "/var/lib/elasticgpu", "/var/tmp"})
     fs::create_directories(host.path() + folder);

@@ -74,8 +74,8 @@ TEST(CapacityGuard, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
 }
 
 TEST(CapacityGuard, SumsDontGoRound) {
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_FALSE(fits(spec("a", most, 1), cards(), {entry(spec("b", most, 1))}).ok());
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  EXPECT_FALSE(fits(spec("a", max, 1), cards(), {entry(spec("b", max, 1))}).ok());
 }
 
 TEST(CapacityGuard, AFileThatCantBeReadMayHoldTheCard) {
@@ -116,7 +116,7 @@ TEST(CapacityGuard, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
   EXPECT_EQ(all->size(), 40U) << "of 25 each, 1000 hold 40";
 }
 
-TEST(CapacityGuard, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
+TEST(CapacityGuard, WhoHoldsTheFolderBlocksOthersUntilItIsGone) {
   const support::ScratchFolder scratch;
   cdi::Folder mine(scratch.path());
   ASSERT_TRUE(mine.open().ok());
@@ -148,7 +148,7 @@ class CountingFolder final : public cdi::Folder {
   std::atomic<int> holds{0};
 };
 
-TEST(CapacityGuard, ThoseWhoWaitForTheirTurnHaveItTogetherAndNoMoreRoomThanThereIs) {
+TEST(CapacityGuard, ThoseWhoWaitAreServedTogetherAndGetNoMoreCapacityThanThereIs) {
   const support::ScratchFolder scratch;
   cdi::Folder other(scratch.path());
   CountingFolder mine(scratch.path());

@@ -114,7 +114,7 @@ class PrepareTest : public ::testing::Test {
     world.addPod(name, {name});
     driver->settle();
     world.schedule(name);
-    return {"default", name, world.carrier(name)->metadata.uid};
+    return {"default", name, world.resourceClaim(name)->metadata.uid};
   }
   v1alpha::ElasticGPU deviceOf(const ClaimRef& claim) {
     return world.gpu("egpu-" + world.claim(claim.name).metadata.uid);
@@ -126,7 +126,7 @@ class PrepareTest : public ::testing::Test {
     return ClaimPreparer(client, registry, events, folder, onNode);
   }
   /// Sets a container state as the kubelet reports it.
-  void says(const std::string& pod, const std::string& state) {
+  void setState(const std::string& pod, const std::string& state) {
     world.json<core::Pod>({"default", pod},
                           R"({"status":{"phase":"Running","containerStatuses":[{"name":"main","state":{")" + state +
                               R"(":{}},"image":"x","imageID":"","ready":true,"restartCount":0}]}})",
@@ -145,7 +145,7 @@ class PrepareTest : public ::testing::Test {
     return out;
   }
   std::string fileOf(const std::string& uid) const { return "elasticgpu.io-device_" + uid + ".json"; }
-  bool told(const std::string& pod, const std::string& words) const {
+  bool hasEvent(const std::string& pod, const std::string& words) const {
     const auto lines = events.lines();
     return std::any_of(lines.begin(), lines.end(), [&](const auto& l) {
       return l.rfind(pod + " Warning FailedPrepareDevices ", 0) == 0 && l.find(words) != std::string::npos;

@@ -37,7 +37,7 @@ TEST_F(LeftoversTest, L1_WhatNoPodOfThisNodeUsesGoes) {
 
 TEST_F(LeftoversTest, L1_WhatRunsStaysAlsoWithoutItsResourceClaim) {
   const auto claim = prepared("a");
-  says("a", "running");
+  setState("a", "running");
   world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   ASSERT_TRUE(preparer.garbageCollect({}).ok());
@@ -72,10 +72,10 @@ TEST_F(LeftoversTest, L1_AClaimThatWasMadeAnewIsAnotherOne) {
   const auto now = claimed("a", "60");
   ASSERT_NE(now.uid, before.uid);
   EXPECT_FALSE(preparer.prepare(now, {}).ok()) << "the one before holds the card";
-  says("a", "running");
+  setState("a", "running");
   ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(its)}) << "never under a running pod";
-  says("a", "waiting");
+  setState("a", "waiting");
   ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
   ASSERT_TRUE(preparer.prepare(now, {}).ok());
@@ -87,18 +87,18 @@ TEST_F(LeftoversTest, L1_AClaimThatWasMadeAnewIsAnotherOne) {
 TEST_F(LeftoversTest, L1_NeverUnderAPodThatIsEndingAndStillRuns) {
   const auto before = prepared("a");
   const std::string its = uidOf(before);
-  says("a", "running");
+  setState("a", "running");
   world.json<core::Pod>({"default", "a"}, R"({"metadata":{"finalizers":["example.com/stays"]}})");
   support::World::mustOk(world.client.remove<core::Pod>({"default", "a"}));
   ASSERT_TRUE(world.pod("a").metadata.deleting());
   world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   driver->settle();
-  ASSERT_TRUE(world.carrier("a")) << "it was made anew";
-  ASSERT_NE(world.carrier("a")->metadata.uid, before.uid);
+  ASSERT_TRUE(world.resourceClaim("a")) << "it was made anew";
+  ASSERT_NE(world.resourceClaim("a")->metadata.uid, before.uid);
   ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(its)});
-  says("a", "terminated");
+  setState("a", "terminated");
   ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
 }
@@ -114,7 +114,7 @@ TEST_F(LeftoversTest, L1_WithoutTheApiNothingIsTouched) {
   EXPECT_TRUE(files().empty());
 }
 
-TEST_F(LeftoversTest, L1_OneThatCantGoKeepsNoOtherOne) {
+TEST_F(LeftoversTest, L1_OneThatCantGoBlocksNoOther) {
   prepared("a");
   prepared("b");
   world.removePod("a");
@@ -175,10 +175,10 @@ class StateOnDiskTest : public LeftoversTest {
   }
   ClaimRef preparedBeforeReboot(const std::string& name) {
     const auto claim = claimed(name);
-    keep(uidOf(claim));
+    addFolder(uidOf(claim));
     return claim;
   }
-  void keep(const std::string& uid) const { std::filesystem::create_directories(state + "/vendor/cache/" + uid); }
+  void addFolder(const std::string& uid) const { std::filesystem::create_directories(state + "/vendor/cache/" + uid); }
 
   const std::string state = scratch.path() + "/state";
   const std::string gone = "0123abcd-0000-4000-8000-000000000001";
@@ -187,7 +187,7 @@ class StateOnDiskTest : public LeftoversTest {
 };
 
 TEST_F(StateOnDiskTest, L4_OfADeviceThatIsGoneIsUnstaged) {
-  keep(gone);
+  addFolder(gone);
   std::filesystem::create_directories(state + "/lib/a/b/" + gone);  // deeper than the search
   ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).garbageCollect({}).ok());
   EXPECT_EQ(plugin.calls(), Calls{"unstage"});
@@ -204,7 +204,7 @@ TEST_F(StateOnDiskTest, L4_WhatIsPreparedStays) {
   ClaimPreparer onDisk(client, registry, events, folder, real);
   plugin.edits = {};
   const auto claim = claimed("a");
-  keep(uidOf(claim));
+  addFolder(uidOf(claim));
   ASSERT_TRUE(onDisk.prepare(claim, {}).ok());
   ASSERT_TRUE(onDisk.garbageCollect({}).ok());
   EXPECT_EQ(unstaged, Calls{});
@@ -214,16 +214,16 @@ TEST_F(StateOnDiskTest, L4_WhatIsPreparedStays) {
 TEST_F(StateOnDiskTest, L4_WhatTheKubeletGivesBackThatWasPreparedBefore) {
   ClaimPreparer onDisk(client, registry, events, folder, real);
   const auto claim = preparedBeforeReboot("a"), other = preparedBeforeReboot("b");
-  says("a", "running");
+  setState("a", "running");
   ASSERT_TRUE(onDisk.unprepare(claim, {}).ok());
   EXPECT_EQ(unstaged, Calls{}) << "never under a running pod";
-  says("a", "terminated");
+  setState("a", "terminated");
   ASSERT_TRUE(onDisk.unprepare(claim, {}).ok());
   EXPECT_EQ(unstaged, Calls{uidOf(claim)});
 }
 
 TEST_F(StateOnDiskTest, L4_WithoutTheApiNothingIsTouched) {
-  keep(gone);
+  addFolder(gone);
   ClaimPreparer onDisk(client, registry, events, folder, real);
   apiAway(true);
   EXPECT_FALSE(onDisk.garbageCollect({}).ok());
@@ -237,39 +237,39 @@ TEST_F(StateOnDiskTest, L4_WithoutTheApiNothingIsTouched) {
 TEST_F(StateOnDiskTest, L4_OnlyUidsCountAndLinksAndTheirFoldersAreNotFollowed) {
   namespace fs = std::filesystem;
   const std::string inside = "0123abcd-0000-4000-8000-000000000002", away = "0123abcd-0000-4000-8000-000000000003";
-  keep(gone);
-  keep(gone + "/" + inside);  // a container may write there
-  keep("GPU-0123abcd-0000-4000-8000-000000000004");
-  keep("0123abcd-0000-4000-8000-00000000000/");
+  addFolder(gone);
+  addFolder(gone + "/" + inside);  // a container may write there
+  addFolder("GPU-0123abcd-0000-4000-8000-000000000004");
+  addFolder("0123abcd-0000-4000-8000-00000000000/");
   fs::create_directories(scratch.path() + "/elsewhere/" + away);
   fs::create_directory_symlink(scratch.path() + "/elsewhere", state + "/link");
   EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
   EXPECT_EQ(stagedIn(state + "/none"), std::set<std::string>{});
-  for (int i = 0; i < 300; ++i) keep("0123abcd-0000-4000-8000-" + std::to_string(100'000'000'000 + i));
+  for (int i = 0; i < 300; ++i) addFolder("0123abcd-0000-4000-8000-" + std::to_string(100'000'000'000 + i));
   EXPECT_EQ(stagedIn(state).size(), 256U);
 }
 
-TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsSaid) {
+TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsReported) {
   namespace fs = std::filesystem;
   for (const char* full : {"/a", "/vendor/a", "/z"}) {  // in any order
     fs::create_directories(state + full);
     for (int i = 0; i < 20; ++i) std::ofstream(state + full + "/" + std::to_string(i));
   }
-  keep(gone);
-  const auto looked = [&](const Bounds& bounds, std::size_t found) {
+  addFolder(gone);
+  const auto collect = [&](const Bounds& bounds, std::size_t found) {
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(stagedIn(state, bounds).size(), found);
     return ::testing::internal::GetCapturedStderr();
   };
   const std::string words = "not all files that plugins left";
-  EXPECT_EQ(looked({30, 100, 1}, 1).find(words), std::string::npos) << "all was seen";
-  auto said = looked({10, 100, 1}, 1);
-  EXPECT_NE(said.find(words), std::string::npos) << said;
-  EXPECT_NE(said.find(": it has too many entries"), std::string::npos) << said;
-  EXPECT_NE(looked({30, 50, 1}, 1).find(words), std::string::npos);
-  keep("0123abcd-0000-4000-8000-000000000002");
-  said = looked({30, 100, 1}, 1);
-  EXPECT_NE(said.find("/vendor/cache: it has too many entries of devices"), std::string::npos) << said;
+  EXPECT_EQ(collect({30, 100, 1}, 1).find(words), std::string::npos) << "all was seen";
+  auto message = collect({10, 100, 1}, 1);
+  EXPECT_NE(message.find(words), std::string::npos) << message;
+  EXPECT_NE(message.find(": it has too many entries"), std::string::npos) << message;
+  EXPECT_NE(collect({30, 50, 1}, 1).find(words), std::string::npos);
+  addFolder("0123abcd-0000-4000-8000-000000000002");
+  message = collect({30, 100, 1}, 1);
+  EXPECT_NE(message.find("/vendor/cache: it has too many entries of devices"), std::string::npos) << message;
 }
 
 class LimiterTest : public StateOnDiskTest {
@@ -321,7 +321,7 @@ TEST_F(LimiterTest, WhatAContainerMakesOfTheLockIsPutAside) {
 }
 
 /// Names in the lock are not devices: a container cannot make the agent search or remove them.
-TEST_F(LimiterTest, WhatAContainerPutsIntoTheLockIsNotLookedAt) {
+TEST_F(LimiterTest, WhatAContainerPutsIntoTheLockIsNotRead) {
   ASSERT_TRUE(gpushare().stage(request).ok());
   const std::string lock = state + "/hami-core/locks/all", other = "0123abcd-0000-4000-8000-000000000002";
   std::filesystem::create_directories(lock + "/" + other + ".left-a/below");

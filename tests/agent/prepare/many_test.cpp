@@ -25,7 +25,7 @@ TEST_F(PrepareTest, AHundredPodsAtOnce) {
   for (int i = 0; i < n; ++i) {
     const std::string name = "c" + std::to_string(i);
     world.schedule(name);
-    claims.push_back({"default", name, world.carrier(name)->metadata.uid});
+    claims.push_back({"default", name, world.resourceClaim(name)->metadata.uid});
   }
   std::vector<std::string> errors(n);
   atOnce(n, [&](int i) { errors[i] = preparer.prepare(claims[i], {}).status().message(); });
@@ -108,12 +108,12 @@ TEST_F(PrepareTest, ADeviceOfAsManyCardsAsTheApiTakes) {
     for (int i = 0; i < 300; ++i) out.mounts.push_back({"/usr/lib/libcuda.so." + std::to_string(i), "/lib/x", {}});
     return out;
   };
-  const auto prepared = preparer.prepare({"default", "all", world.carrier("all")->metadata.uid}, {});
+  const auto prepared = preparer.prepare({"default", "all", world.resourceClaim("all")->metadata.uid}, {});
   ASSERT_TRUE(prepared.ok()) << prepared.status().str();
   EXPECT_EQ(plugin.last.cards.size(), static_cast<std::size_t>(kCards));
 }
 
-TEST_F(PrepareTest, PrepareAndUnprepareOfOneClaimTakeTurns) {
+TEST_F(PrepareTest, PrepareAndUnprepareOfOneClaimAlternate) {
   const auto claim = claimed("a");
   atOnce(20, [&](int i) {
     if (i % 2 == 0)

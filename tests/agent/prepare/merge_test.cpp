@@ -123,7 +123,7 @@ TEST(Merge, TwoSharesOfOneMpsCardAddUp) {
   EXPECT_EQ(env(all, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "45");
 }
 
-TEST(Merge, NothingToAddIsSaidOnlyIfNobodyAdds) {
+TEST(Merge, NothingToAddIsReportedOnlyIfNobodyAdds) {
   const auto with = [](const std::string& first, const std::string& second) {
     return env(merged({{{card("GPU-1", 0)}, {{"NVIDIA_VISIBLE_DEVICES", first}}},
                        {{card("GPU-2", 1)}, {{"NVIDIA_VISIBLE_DEVICES", second}}}}),

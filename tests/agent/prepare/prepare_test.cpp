@@ -12,7 +12,7 @@ namespace {
 using base::Code;
 
 void allocation(support::World& world, const ClaimRef& claim, const std::string& from, const std::string& to) {
-  auto rc = *world.carrier(claim.name);
+  auto rc = *world.resourceClaim(claim.name);
   std::string text = codec::encode(rc);
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
@@ -53,7 +53,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   world.addPod("a", {"a"});
   driver->settle();
   world.schedule("a");
-  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef claim{"default", "a", world.resourceClaim("a")->metadata.uid};
   const auto prepared = preparer.prepare(claim, {});
   ASSERT_TRUE(prepared.ok()) << prepared.status().str();
   EXPECT_EQ(*prepared, ids(uidOf(claim)));
@@ -66,7 +66,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   owners("another");
   ClaimPreparer another(client, registry, events, folder, options);
   EXPECT_EQ(another.prepare(claim, {}).status().code(), Code::invalid) << "its claim was made for another";
-  EXPECT_TRUE(told("a", "was not created for it"));
+  EXPECT_TRUE(hasEvent("a", "was not created for it"));
   owners(claim.uid);
   EXPECT_TRUE(another.prepare(claim, {}).ok());
   // A client that may write a ResourceClaim's status may name any device, but this device belongs to a claim of another
@@ -76,10 +76,10 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   world.addPod("b", {"b"});
   driver->settle();
   world.schedule("b");
-  const ClaimRef other{"default", "b", world.carrier("b")->metadata.uid};
+  const ClaimRef other{"default", "b", world.resourceClaim("b")->metadata.uid};
   allocation(world, other, deviceOf(other).metadata.name, deviceOf(claim).metadata.name);
   EXPECT_EQ(another.prepare(other, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("b", "is not the device of one with its name"));
+  EXPECT_TRUE(hasEvent("b", "is not the device of one with its name"));
 }
 
 TEST_F(PrepareTest, P5_ASecondPrepareIsAnsweredFromTheFile) {
@@ -142,7 +142,7 @@ TEST_F(PrepareTest, WhatRunsSinceBeforeItWasMadeSmallerCountsUntilItIsUnprepared
   EXPECT_EQ(plugin.calls(), Calls{}) << "answered from the file";
   const auto other = claimed("b", "80");
   EXPECT_EQ(preparer.prepare(other, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("b", "default/a with core 600"));
+  EXPECT_TRUE(hasEvent("b", "default/a with core 600"));
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   EXPECT_TRUE(preparer.prepare(other, {}).ok());
 }
@@ -159,7 +159,7 @@ TEST_F(PrepareTest, ASecondPrepareHasTheSameChecks) {
 struct Wrong {
   const char* what;
   std::function<void(support::World&, const ClaimRef&, const v1alpha::ElasticGPU&)> make;
-  const char* says;
+  const char* message;
   Code code = Code::invalid;
 };
 
@@ -261,10 +261,10 @@ TEST_P(RefusedTest, WithWordsAndAnEventOnThePod) {
   wrong.make(world, claim, deviceOf(claim));
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), wrong.code) << answer.status().str();
-  EXPECT_NE(answer.status().message().find(wrong.says), std::string::npos) << answer.status().str();
-  const auto carrier = world.carrier("a");
-  const bool reserved = carrier && !carrier->reservedFor.empty();
-  EXPECT_TRUE(!reserved || told("a", wrong.says));
+  EXPECT_NE(answer.status().message().find(wrong.message), std::string::npos) << answer.status().str();
+  const auto resourceClaim = world.resourceClaim("a");
+  const bool reserved = resourceClaim && !resourceClaim->reservedFor.empty();
+  EXPECT_TRUE(!reserved || hasEvent("a", wrong.message));
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_TRUE(files().empty());
 }
@@ -278,7 +278,7 @@ TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   ClaimPreparer watchful(client, registry, events, folder, options);
   const auto answer = watchful.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "card gpu-n1-0 (GPU-n1-0) is no longer present on node n1: the plugin that discovered it"));
+  EXPECT_TRUE(hasEvent("a", "card gpu-n1-0 (GPU-n1-0) is no longer present on node n1: the plugin that discovered it"));
   EXPECT_EQ(plugin.calls(), Calls{});
   gone.clear();
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
@@ -292,7 +292,7 @@ TEST_F(PrepareTest, AWholeCardIsGivenWithTheMemoryThatItHas) {
   world.addPod("a", {"a"});
   driver->settle();
   world.schedule("a");
-  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef claim{"default", "a", world.resourceClaim("a")->metadata.uid};
   const int64_t less = 16 * support::kGi - (64 << 20);
   options.memoryFound = [&](const std::string&) { return std::optional(less); };
   ClaimPreparer agent(client, registry, events, folder, options);
@@ -312,7 +312,7 @@ TEST_F(PrepareTest, AnotherWholeCardClaimIsPreparedOnceItsEntryFollowsItsCard) {
   world.addPod("a", {"a"});
   driver->settle();
   world.schedule("a");
-  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef claim{"default", "a", world.resourceClaim("a")->metadata.uid};
   const int64_t less = 16 * support::kGi - (64 << 20);
   world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":)" + std::to_string(less) + "}}}");
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::unavailable) << "soon";
@@ -338,14 +338,14 @@ TEST_F(PrepareTest, AnotherNodesDevice) {
   const auto answer = other.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
   EXPECT_NE(answer.status().message().find("is allocated on node n1, this is n2"), std::string::npos);
-  EXPECT_TRUE(told("a", "is allocated on node n1, this is n2"));
+  EXPECT_TRUE(hasEvent("a", "is allocated on node n1, this is n2"));
 }
 
 TEST_F(PrepareTest, AnotherUidIsAnotherResourceClaim) {
   auto claim = claimed("a");
   claim.uid = "0f3c8a52-0000-0000-0000-000000000000";
   EXPECT_NE(preparer.prepare(claim, {}).status().message().find("was recreated"), std::string::npos);
-  EXPECT_TRUE(told("a", "was recreated")) << "the pod of this node that names it";
+  EXPECT_TRUE(hasEvent("a", "was recreated")) << "the pod of this node that names it";
 }
 
 TEST_F(PrepareTest, NamesThatAreNoneGetNoFurther) {
@@ -370,7 +370,7 @@ TEST_F(PrepareTest, WithoutTheApiNothingIsPrepared) {
   EXPECT_TRUE(preparer.prepare(claim, {}).ok());
 }
 
-TEST_F(PrepareTest, TheFenceHoldsWhateverTheApiSays) {
+TEST_F(PrepareTest, TheGuardHoldsWhateverTheApiReports) {
   const auto claim = claimed("a", "30");
   cdi::Spec holder;
   holder.device = "egpu-old";
@@ -382,7 +382,7 @@ TEST_F(PrepareTest, TheFenceHoldsWhateverTheApiSays) {
   ASSERT_TRUE(folder.write(holder).ok() && folder.publish("old").ok());
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "together with team/holder with core 800"));
+  EXPECT_TRUE(hasEvent("a", "together with team/holder with core 800"));
   EXPECT_EQ(plugin.calls(), Calls{}) << "nothing is staged";
   EXPECT_EQ(files(), Calls{fileOf("old")});
   ASSERT_TRUE(folder.withdraw("old").ok());
@@ -398,7 +398,7 @@ TEST_F(PrepareTest, ACardHasNoMoreThanWasFoundOfIt) {
   options.memoryFound = [&](const std::string& card) { return card == "gpu-n1-0" ? memory : std::nullopt; };
   ClaimPreparer watchful(client, registry, events, folder, options);
   EXPECT_EQ(watchful.prepare(claim, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "card GPU-n1-0 has core 1000, memory " + std::to_string(support::kGi / 2)));
+  EXPECT_TRUE(hasEvent("a", "card GPU-n1-0 has core 1000, memory " + std::to_string(support::kGi / 2)));
   EXPECT_EQ(plugin.calls(), Calls{}) << "nothing is staged";
   memory = 100 * support::kGi;
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
@@ -409,7 +409,7 @@ TEST_F(PrepareTest, AFileThatCantBeReadIsNamed) {
   const auto claim = claimed("a");
   std::ofstream(folder.path() + "/" + fileOf("b")) << "{";
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", fileOf("b") + ": not a JSON object"));
+  EXPECT_TRUE(hasEvent("a", fileOf("b") + ": not a JSON object"));
   EXPECT_EQ(files(), Calls{fileOf("b")});
 }
 
@@ -426,12 +426,13 @@ TEST_F(PrepareTest, P2_ARefusedStageLeavesNothing) {
   plugin.stageAnswers = {plugin::ReplyCode::unavailable, "no daemon"};
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", "ResourceClaim default/a: gpushare.provisioner.elasticgpu.io stage: ")) << events.lines().at(0);
-  EXPECT_TRUE(told("a", "no daemon"));
+  EXPECT_TRUE(hasEvent("a", "ResourceClaim default/a: gpushare.provisioner.elasticgpu.io stage: "))
+      << events.lines().at(0);
+  EXPECT_TRUE(hasEvent("a", "no daemon"));
   EXPECT_TRUE(files().empty());
 }
 
-TEST_F(PrepareTest, P2_AStageThatMayGoOnKeepsItsPart) {
+TEST_F(PrepareTest, P2_AStageThatMayGoOnRetainsItsPart) {
   const auto claim = claimed("a");
   for (const auto code : {plugin::ReplyCode::inProgress, plugin::ReplyCode::timeout, plugin::ReplyCode::crashed}) {
     plugin.stageAnswers = {code, ""};
@@ -447,7 +448,7 @@ TEST_F(PrepareTest, P3_EditsThatMayNotBeAreRefusedAndUnprepareCleans) {
   const auto claim = claimed("a");
   plugin.edits.deviceNodes = {{"/dev/sda", "", "rw"}};
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "the device node /dev/sda is not permitted"));
+  EXPECT_TRUE(hasEvent("a", "the device node /dev/sda is not permitted"));
   EXPECT_EQ(plugin.staged(), 1U);
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   EXPECT_EQ(plugin.staged(), 0U);
@@ -465,7 +466,7 @@ TEST_F(PrepareTest, AMissingProvisionerIsNamed) {
   support::FakeRegistry none;
   ClaimPreparer without(client, none, events, folder, options);
   EXPECT_EQ(without.prepare(claim, {}).status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", "provisioner gpushare.provisioner.elasticgpu.io: never seen"));
+  EXPECT_TRUE(hasEvent("a", "provisioner gpushare.provisioner.elasticgpu.io: never seen"));
 }
 
 TEST_F(PrepareTest, P1_AFullDiskStagesNothing) {
@@ -479,7 +480,7 @@ TEST_F(PrepareTest, P1_AFullDiskStagesNothing) {
   const auto answer = preparer.prepare(claim, {});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", folder.path()));
+  EXPECT_TRUE(hasEvent("a", folder.path()));
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_TRUE(files().empty());
   EXPECT_TRUE(preparer.prepare(claim, {}).ok());
@@ -493,7 +494,7 @@ TEST_F(PrepareTest, AResourceClaimMadeAnewTakesTheFileOver) {
   world.addPod("b", {"a"});
   driver->run(std::chrono::seconds(60));
   world.schedule("b");
-  const ClaimRef anew{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef anew{"default", "a", world.resourceClaim("a")->metadata.uid};
   ASSERT_NE(anew.uid, claim.uid);
   ASSERT_TRUE(preparer.prepare(anew, {}).ok());
   (void)plugin.calls();

@@ -42,7 +42,7 @@ class StaleTest : public PrepareTest {
   std::unique_ptr<ClaimPreparer> agent;
 };
 
-TEST_F(StaleTest, AFileSaysForWhatItWasMade) {
+TEST_F(StaleTest, AFileStatesForWhatItWasMade) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   const auto file = fileOf(claim);
@@ -52,7 +52,7 @@ TEST_F(StaleTest, AFileSaysForWhatItWasMade) {
   EXPECT_EQ(file.cards.at(0).uuid, cardOf(claim));
 }
 
-TEST_F(StaleTest, P5_WhatIsUnchangedIsAnsweredOnceTheMinorsWereLookedUpAgain) {
+TEST_F(StaleTest, P5_WhatIsUnchangedIsAnsweredOnceTheMinorsWereReadAgain) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   const auto before = fileOf(claim);
@@ -89,13 +89,13 @@ TEST_F(StaleTest, AnotherDriverOrBootMakesTheFileAnew) {
   EXPECT_EQ(plugin.calls(), Calls{"mount"});
 }
 
-TEST_F(StaleTest, WhatCannotBeLookedUpIsRefusedWithTheReason) {
+TEST_F(StaleTest, WhatCannotBeReadIsRefusedWithTheReason) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   plugin.mountAnswers = {plugin::ReplyCode::unavailable, "card GPU-n1-0 is not among those of this machine"};
   const auto answer = agent->prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", "is not among those of this machine"));
+  EXPECT_TRUE(hasEvent("a", "is not among those of this machine"));
   EXPECT_EQ(files(), Calls{PrepareTest::fileOf(uidOf(claim))}) << "what runs is not touched";
 }
 
@@ -129,7 +129,7 @@ TEST_F(StaleTest, CardsOfTwoDriversMakeNoFileStale) {
   world.addPod("w", {"w"});
   driver->settle();
   world.schedule("w");
-  ASSERT_TRUE(agent->prepare({"default", "w", world.carrier("w")->metadata.uid}, {}).ok());
+  ASSERT_TRUE(agent->prepare({"default", "w", world.resourceClaim("w")->metadata.uid}, {}).ok());
   (void)plugin.calls();
   EXPECT_TRUE(agent->refresh({}).ok());
   EXPECT_EQ(plugin.calls(), Calls{});
@@ -172,7 +172,7 @@ TEST_F(StaleTest, SharesThatFillTheirCardAreMadeAnewWhereItHasLess) {
   world.addPod("d", {"d"});
   driver->settle();
   world.schedule("d");
-  const ClaimRef again{"default", "d", world.carrier("d")->metadata.uid};
+  const ClaimRef again{"default", "d", world.resourceClaim("d")->metadata.uid};
   EXPECT_EQ(agent->prepare(again, {}).status().code(), Code::invalid);
 }
 
@@ -186,13 +186,13 @@ TEST_F(StaleTest, AStaleFileThatCannotBeMadeAnewIsWithdrawn) {
   plugin.mountAnswers = {plugin::ReplyCode::invalid, "it gives whole cards"};
   EXPECT_TRUE(agent->refresh({}).ok());
   EXPECT_EQ(files(), Calls{PrepareTest::fileOf(uidOf(claim)) + ".part"}) << "no container gets another card";
-  EXPECT_TRUE(told("a", "it gives whole cards"));
+  EXPECT_TRUE(hasEvent("a", "it gives whole cards"));
   plugin.mountAnswers = {};
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   EXPECT_EQ(fileOf(claim).driver, "550.54.14");
 }
 
-TEST_F(StaleTest, WhileNobodySaysWhatTheNodeHasFilesStay) {
+TEST_F(StaleTest, WhileNobodyReportsWhatTheNodeHasFilesStay) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   answers = false;

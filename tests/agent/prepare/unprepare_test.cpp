@@ -32,7 +32,7 @@ TEST_F(UnprepareTest, TakesAwayWhatWasPrepared) {
 }
 
 /// Otherwise a pod would stay Terminating forever.
-TEST_F(UnprepareTest, AnUninstalledPluginKeepsNoClaim) {
+TEST_F(UnprepareTest, AnUninstalledPluginBlocksNoClaim) {
   const auto claim = prepared("a");
   world.removePod("a");
   support::FakeRegistry without;
@@ -54,13 +54,13 @@ TEST_F(UnprepareTest, AnUninstalledPluginKeepsNoClaim) {
 
 TEST_F(UnprepareTest, NeverWhileAPodRunsWithIt) {
   const auto claim = prepared("a");
-  says("a", "running");
+  setState("a", "running");
   const auto s = preparer.unprepare(claim, {});
   EXPECT_EQ(s.code(), Code::conflict);
   EXPECT_NE(s.message().find("pod default/a runs with it"), std::string::npos);
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});
-  says("a", "terminated");  // still reserved, and its phase is still Running
+  setState("a", "terminated");  // still reserved, and its phase is still Running
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   expectGone();
 }
@@ -70,7 +70,7 @@ TEST_F(UnprepareTest, NeverWhileAnotherPodOfTheClaimRuns) {
   world.addPod("b", {"a"});
   driver->settle();
   world.schedule("b");
-  says("b", "running");
+  setState("b", "running");
   world.removePod("a");
   EXPECT_EQ(preparer.unprepare(claim, {}).code(), Code::conflict);
   world.removePod("b");
@@ -92,7 +92,7 @@ TEST_F(UnprepareTest, APodOfAnotherNamespaceIsNoUser) {
 
 TEST_F(UnprepareTest, ARunningPodWhoseResourceClaimWasTornOut) {
   const auto claim = prepared("a");
-  says("a", "running");
+  setState("a", "running");
   world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_EQ(preparer.unprepare(claim, {}).code(), Code::conflict);
@@ -143,9 +143,9 @@ TEST_F(UnprepareTest, L2_ItsFileThatCantBeRead) {
   const auto claim = prepared("a"), other = prepared("b");
   std::ofstream(folder.path() + "/" + fileOf(uidOf(claim))) << "{";
   std::ofstream(folder.path() + "/" + fileOf("stranger")) << "{";
-  says("a", "running");
+  setState("a", "running");
   EXPECT_EQ(preparer.unprepare(claim, {}).code(), Code::conflict);
-  says("a", "terminated");
+  setState("a", "terminated");
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   EXPECT_EQ(files(), (Calls{fileOf(uidOf(other)), fileOf("stranger")})) << "of others nothing was said";
   EXPECT_EQ(plugin.calls(), Calls{"unstage"});
@@ -170,7 +170,7 @@ TEST_F(UnprepareTest, OthersStay) {
 
 TEST_F(UnprepareTest, PreparedAgainAfterwards) {
   const auto claim = prepared("a");
-  says("a", "terminated");
+  setState("a", "terminated");
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   ASSERT_TRUE(preparer.prepare(claim, {}).ok());
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});

@@ -53,7 +53,7 @@ TEST_F(WaitingTest, APluginThatComesBackIsWaitedFor) {
   EXPECT_TRUE(patient.prepare(claim, {}).ok());
   EXPECT_EQ(clock.sleeps, (std::vector<milliseconds>{milliseconds(250), milliseconds(500), milliseconds(1000)}));
   EXPECT_EQ(events.lines().size(), 1U) << "told at the first failure, and once";
-  EXPECT_TRUE(told("a", "it starts"));
+  EXPECT_TRUE(hasEvent("a", "it starts"));
 }
 
 TEST_F(WaitingTest, WhatTheApiDoesNotShowYetIsWaitedFor) {
@@ -81,7 +81,7 @@ TEST_F(WaitingTest, NotForLongerThanItsPatience) {
   EXPECT_GE(slept(), seconds(15));
   EXPECT_TRUE(std::is_sorted(clock.sleeps.begin(), clock.sleeps.end()));
   EXPECT_EQ(events.lines().size(), 2U) << "the last one is another";
-  EXPECT_TRUE(told("a", "it fails"));
+  EXPECT_TRUE(hasEvent("a", "it fails"));
 }
 
 TEST_F(WaitingTest, WhatMayNotBeIsNotWaitedFor) {
@@ -96,7 +96,7 @@ TEST_F(WaitingTest, WhatMayNotBeIsNotWaitedFor) {
   EXPECT_TRUE(clock.sleeps.empty());
 }
 
-TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersGetTheirTurn) {
+TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersAreServed) {
   const auto waits = claimed("waits"), comes = claimed("comes"), fits = claimed("fits");
   options.maxWaiting = 1;
   ClaimPreparer patient(own, registry, events, folder, options);
@@ -106,7 +106,7 @@ TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersGetTheirTurn) {
     if (clock.sleeps.size() > 1) return;
     EXPECT_EQ(patient.prepare(comes, {}).status().code(), Code::unavailable);
     EXPECT_EQ(clock.sleeps.size(), 1U) << "one that finds all places taken does not wait";
-    EXPECT_TRUE(told("comes", "it starts"));
+    EXPECT_TRUE(hasEvent("comes", "it starts"));
     plugin.stageAnswers = {};
     fitted.push_back(patient.prepare(fits, {}).ok());
   };

@@ -32,7 +32,7 @@ class PreparedTest : public PrepareTest {
   Prepared prepared{client, folder, world.clock, "n1"};
 };
 
-TEST_F(PreparedTest, AShareSaysWhatWasGrantedAndWhoHasIt) {
+TEST_F(PreparedTest, AShareReportsWhatWasGrantedAndWhoHasIt) {
   EXPECT_THAT(prepared.shares(), IsEmpty());
   EXPECT_EQ(asked({"somebody"}), 0) << "nothing is prepared that could be anybody's";
   const auto claim = claimed("a", "25");

@@ -93,12 +93,12 @@ TEST(AttributeTest, PartsOfTheSmsAreNoMoreThanAll) {
   EXPECT_EQ(byPod(usage).at("one/a@GPU-A").smPercent, 100);
 }
 
-class ToTellTest : public ::testing::Test {
+class ShouldReportTest : public ::testing::Test {
  protected:
   /// Returns true if a usage is due to be written now.
-  bool tells() {
+  bool reports() {
     core::HeapOptional<v1alpha::CardUsage> after;
-    if (!toTell(before, known ? &card : nullptr, clock.wall(), seconds(60), after)) return false;
+    if (!shouldReport(before, known ? &card : nullptr, clock.wall(), seconds(60), after)) return false;
     before = after;
     return true;
   }
@@ -112,28 +112,28 @@ class ToTellTest : public ::testing::Test {
   bool known = true;
 };
 
-TEST_F(ToTellTest, TheFirstIsTold) {
+TEST_F(ShouldReportTest, TheFirstIsReported) {
   deviceUses("u1", kGi, 3);
   deviceUses("u2", 0, 0);
   card.devices["u3"] = {{-1, -1, -1}, kGi};
   uses(kGi, 3);
-  ASSERT_TRUE(tells());
+  ASSERT_TRUE(reports());
   EXPECT_EQ(before->memory, kGi);
   EXPECT_EQ(before->smPercent, 3);
   EXPECT_EQ(before->devices, (decltype(before->devices){{"u1", {kGi, 3}}, {"u3", {-1, -1}}})) << "u2 uses nothing";
   EXPECT_EQ(before->time, base::rfc3339(clock.wall()));
   clock.advance(seconds(60));
-  EXPECT_FALSE(tells()) << "nothing moved";
+  EXPECT_FALSE(reports()) << "nothing moved";
 }
 
-TEST_F(ToTellTest, OnlyWhatMovedNoticeably) {
+TEST_F(ShouldReportTest, OnlyWhatMovedNoticeably) {
   uses(40 * kGi, 50);
   deviceUses("u1", 2 * kGi, 20);
-  ASSERT_TRUE(tells());
+  ASSERT_TRUE(reports());
   const auto after = [&](auto change) {
     clock.advance(seconds(60));
     change();
-    return tells();
+    return reports();
   };
   EXPECT_FALSE(after([&] { uses(43 * kGi, 54); })) << "less than a twentieth";
   EXPECT_TRUE(after([&] { uses(44 * kGi, 50); }));
@@ -145,33 +145,33 @@ TEST_F(ToTellTest, OnlyWhatMovedNoticeably) {
   EXPECT_TRUE(after([&] { uses(44 * kGi, -1); })) << "no longer known";
 }
 
-TEST_F(ToTellTest, OnceAMinute) {
+TEST_F(ShouldReportTest, OnceAMinute) {
   uses(kGi, 0);
-  ASSERT_TRUE(tells());
+  ASSERT_TRUE(reports());
   uses(40 * kGi, 90);
   clock.advance(seconds(59));
-  EXPECT_FALSE(tells());
+  EXPECT_FALSE(reports());
   clock.advance(seconds(1));
-  EXPECT_TRUE(tells());
+  EXPECT_TRUE(reports());
   // The clock was set back: a write time in the future delays nothing.
   before->time = base::rfc3339(clock.wall() + seconds(3600));
   uses(0, 0);
-  EXPECT_TRUE(tells());
+  EXPECT_TRUE(reports());
   before->time = "lately";
   uses(kGi, 0);
-  EXPECT_TRUE(tells());
+  EXPECT_TRUE(reports());
 }
 
-TEST_F(ToTellTest, WhatIsNoLongerKnownIsTakenAway) {
+TEST_F(ShouldReportTest, WhatIsNoLongerKnownIsTakenAway) {
   known = false;
-  EXPECT_FALSE(tells());
+  EXPECT_FALSE(reports());
   known = true;
   uses(kGi, 0);
-  ASSERT_TRUE(tells());
+  ASSERT_TRUE(reports());
   known = false;
-  EXPECT_FALSE(tells());
+  EXPECT_FALSE(reports());
   clock.advance(seconds(60));
-  EXPECT_TRUE(tells());
+  EXPECT_TRUE(reports());
   EXPECT_FALSE(before);
 }
 

@@ -25,7 +25,7 @@ import parts
 import real_node
 import verify
 from apiserver import Cluster, guarded
-from client import GPUS, Report, carriers, claims, pods, until
+from client import GPUS, Report, resource_claims, claims, pods, until
 from ground import FILE, GIB, MINORS, Ground, check_away, logs_if_it_fails, prepare_cluster, running_containers
 
 SIMULATED_NODE = "gpu-0"
@@ -52,7 +52,7 @@ def check_samples(ground):
     installation.kubectl(ground.cluster, "apply", "-f", installation.SAMPLE_PODS)
     ground.runs("test-cuda-1", "test-cuda-2")
     for index in (1, 2):
-        ground.keeps_promise(f"sample {index}", f"test-cuda-{index}", "test-cuda", f"gpushare-egpuc-{index}")
+        ground.check_promise(f"sample {index}", f"test-cuda-{index}", "test-cuda", f"gpushare-egpuc-{index}")
         cards = ground.device(f"gpushare-egpuc-{index}")["spec"]["cards"]
         shares = [(each["core"], each["memory"]) for each in cards]
         ground.report.check(f"sample {index}: 10 % and 4 GiB", shares == [(100, 4 * GIB)], shares)
@@ -67,12 +67,12 @@ def check_shapes(ground):
     ground.pod("shares-2", {"main": ["c"]})
     ground.pod("inits", {"main": ["a"], "without": []}, init={"before": ["c"]})
     ground.runs("two-containers", "shares-1", "shares-2", "inits")
-    ground.keeps_promise("the first of two containers", "two-containers", "first", "a")
-    ground.keeps_promise("the second of two containers", "two-containers", "second", "b")
+    ground.check_promise("the first of two containers", "two-containers", "first", "a")
+    ground.check_promise("the second of two containers", "two-containers", "second", "b")
     for name in ("shares-1", "shares-2"):
-        ground.keeps_promise(f"{name} of two pods with one claim", name, "main", "c")
-    ground.keeps_promise("an init container", "inits", "before", "c")
-    ground.keeps_promise("the container after it", "inits", "main", "a")
+        ground.check_promise(f"{name} of two pods with one claim", name, "main", "c")
+    ground.check_promise("an init container", "inits", "before", "c")
+    ground.check_promise("the container after it", "inits", "main", "a")
     environment, devices = ground.got("inits", "without")
     ground.report.check("a container without a claim gets nothing", not devices
                         and not any(each.startswith(("ELASTICGPU_", "NVIDIA_")) for each in environment), (environment, devices))
@@ -81,7 +81,7 @@ def check_shapes(ground):
     ground.kubectl("exec", "shares-1", "--", "kill", "1")
     until("its container was started again", lambda: [
         each["restartCount"] for each in ground.admin.get(f"{pods()}/shares-1")["status"]["containerStatuses"] if each["ready"]] == [1])
-    ground.keeps_promise("a container that was started again", "shares-1", "main", "c")
+    ground.check_promise("a container that was started again", "shares-1", "main", "c")
     ground.report.check("and nothing was prepared for it", ground.node.prepared() == before)
     ground.delete("shares-1")
     ground.report.check("one of two pods gone, the other's device stays", ground.node.prepared() == before)
@@ -95,13 +95,13 @@ def check_mounts(ground):
     ground.claim("limited", cls="limited")
     ground.pod("limited", {"main": ["limited"]}, securityContext={"runAsUser": 1000, "runAsGroup": 1000})
     ground.runs("limited")
-    ground.keeps_promise("a limited container", "limited", "main", "limited", isolation="hami-core")
+    ground.check_promise("a limited container", "limited", "main", "limited", isolation="hami-core")
     limit = ground.got("limited", "main")[0].get("CUDA_DEVICE_MEMORY_LIMIT_0")
     ground.report.check("a limited container: its limit", limit == "4096m", limit)
-    said = ground.kubectl("exec", "limited", "--", "sh", "-c", "cat /etc/ld.so.preload /usr/local/vgpu/libvgpu.so && mkdir /tmp/vgpu/below && "
+    output = ground.kubectl("exec", "limited", "--", "sh", "-c", "cat /etc/ld.so.preload /usr/local/vgpu/libvgpu.so && mkdir /tmp/vgpu/below && "
                           "echo x > /tmp/vgpu/below/usage.cache && echo x > /tmp/vgpulock/lock && rm /tmp/vgpulock/lock && echo written")
     ground.report.check("it reads the limiter's files, and writes its cache and the lock, though it is not root",
-                        said.split() == ["/usr/local/vgpu/libvgpu.so", "a", "library", "written"], said)
+                        output.split() == ["/usr/local/vgpu/libvgpu.so", "a", "library", "written"], output)
     ground.delete("limited")
     until("its device is gone", lambda: node.prepared() == before)
     left = [str(each) for each in node.namespaces.path(f"{folder}/cache").iterdir()]
@@ -128,9 +128,9 @@ def check_usage(ground):
         return ground.admin.get(f"{GPUS}/{card['name']}")["status"].get("usage", {})
 
     until("the card's status names who uses it", lambda: used().get("devices"))  # the agent measures every 15 s
-    said = {key: used()[key] for key in ("memory", "smPercent", "devices")}
-    ground.report.check("what is used of the card, and by whom", said == {
-        "memory": GIB, "smPercent": 40, "devices": {device["metadata"]["uid"]: {"memory": GIB, "smPercent": 30}}}, said)
+    usage = {key: used()[key] for key in ("memory", "smPercent", "devices")}
+    ground.report.check("what is used of the card, and by whom", usage == {
+        "memory": GIB, "smPercent": 40, "devices": {device["metadata"]["uid"]: {"memory": GIB, "smPercent": 30}}}, usage)
     until("the claim says what it uses", lambda: "usage" in ground.admin.get(f"{claims()}/{name}")["status"])
     text = ground.kubectl("get", "egpuc", name, "-o", "wide", "--no-headers")
     ground.report.check("and kubectl get -o wide shows it", "30%, 1Gi" in text, text)
@@ -147,7 +147,7 @@ def check_killed(ground):
         ground.pod(pod, {"main": [claim]})  # created while they are down
         ground.node.restart(*names)
         ground.runs(pod)
-        ground.keeps_promise(f"{', '.join(names)} killed", pod, "main", claim)
+        ground.check_promise(f"{', '.join(names)} killed", pod, "main", claim)
         after = ground.node.prepared()
         ground.report.check(f"{', '.join(names)} killed: what was prepared is as it was", before.items() <= after.items()
                             and len(after) == len(before) + 1, (list(before), list(after)))
@@ -182,22 +182,22 @@ def check_refused(ground):
     ground.cluster.processes.pause("controller")
     # A forged ResourceClaim: written by a tenant, with an allocation that names another user's device.
     device = ground.device("gpushare-egpuc-1")["metadata"]["name"]
-    admin.create(carriers(), {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "forged"},
+    admin.create(resource_claims(), {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "forged"},
                               "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
     allocation = {"devices": {"results": [{"request": "gpu", "driver": "elasticgpu.io", "pool": real_node.NAME, "device": device}]},
                   "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
                       {"key": "metadata.name", "operator": "In", "values": [real_node.NAME]}]}]}}
-    admin.patch(f"{carriers()}/forged/status", {"status": {"allocation": allocation}})
+    admin.patch(f"{resource_claims()}/forged/status", {"status": {"allocation": allocation}})
     ground.pod("forger", {"main": ["forged"]}, nodeName=real_node.NAME)
     ground.refused("a forged ResourceClaim", "forger", "not owned by an ElasticGPUClaim")
     # A moved claim: its ResourceClaim's allocation now belongs to another claim.
-    its = admin.get(f"{carriers()}/moved")["status"]["allocation"]
+    its = admin.get(f"{resource_claims()}/moved")["status"]["allocation"]
     for changed in (None, allocation):
-        admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
+        admin.patch(f"{resource_claims()}/moved/status", {"status": {"allocation": changed}})
     ground.pod("mover", {"main": ["moved"]}, nodeName=real_node.NAME)
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     ground.delete("mover")
-    until("nobody has it reserved", lambda: not admin.get(f"{carriers()}/moved").get("status", {}).get("reservedFor"))
+    until("nobody has it reserved", lambda: not admin.get(f"{resource_claims()}/moved").get("status", {}).get("reservedFor"))
     # A claim without a ledger entry.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
@@ -211,7 +211,7 @@ def check_refused(ground):
     until("its device is gone", lambda: ground.node.prepared() == prepared)
     ground.cluster.processes.resume("controller")
     until("the controller writes the moved claim's allocation anew",
-          lambda: admin.get(f"{carriers()}/moved").get("status", {}).get("allocation", {}).get("devices") == its["devices"])
+          lambda: admin.get(f"{resource_claims()}/moved").get("status", {}).get("allocation", {}).get("devices") == its["devices"])
     ground.report.check("for none of them anything was prepared", ground.node.prepared() == prepared, list(ground.node.prepared()))
     ground.delete("wrong-node", "forger")
 

@@ -74,7 +74,7 @@ class Ground:
             self.admin.delete(f"{pods()}/{name}")
         until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(pods())})
 
-    def keeps_promise(self, what, pod, container, *named, isolation="none"):
+    def check_promise(self, what, pod, container, *named, isolation="none"):
         """Checks that the container gets the edits that gpushare's README promises for these claims, and no other card."""
         environment, devices = self.got(pod, container)
         cards = [card for claim in named for card in self.device(claim)["spec"]["cards"]]
@@ -83,9 +83,9 @@ class Ground:
                     "ELASTICGPU_DEVICE": self.device(named[0])["metadata"]["name"], "ELASTICGPU_CLAIM": f"default/{named[0]}"}
         for index, each in enumerate(cards):
             expected |= {f"ELASTICGPU_CORE_{index}": str(each["core"]), f"ELASTICGPU_MEMORY_{index}": str(each["memory"])}
-        said = {key: value for key, value in environment.items()
+        given = {key: value for key, value in environment.items()
                 if key.startswith(("ELASTICGPU_", "NVIDIA_VISIBLE")) and key != "ELASTICGPU_PREPARED_FOR"}  # the agent's own variable
-        self.report.check(f"{what}: its environment", said == expected, (said, expected))
+        self.report.check(f"{what}: its environment", given == expected, (given, expected))
         numbered = {each for each in devices if each.removeprefix("/dev/nvidia").isdecimal()}
         self.report.check(f"{what}: its cards and no other", numbered == {f"/dev/nvidia{MINORS[each]}" for each in uuids}, devices)
         self.report.check(f"{what}: the driver's nodes", {"/dev/nvidiactl", "/dev/nvidia-uvm"} <= devices, devices)
@@ -96,12 +96,12 @@ class Ground:
     def refused(self, what, pod, *words):
         """Checks that the pod starts no container, and that an event on it has the words."""
 
-        def said():
+        def refusals():
             return [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
                     if each["involvedObject"].get("name") == pod and all(word in each["message"] for word in words)]
 
         try:
-            until(f"{pod} is refused", said, patience=120)
+            until(f"{pod} is refused", refusals, patience=120)
         except AssertionError:
             everything = [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
                           if each["involvedObject"].get("name") == pod]

@@ -29,8 +29,8 @@ def product(path, build_dir, names):
     plugins = [f"{OURS}/lib/provisioners/lib{each}.so" for each in ("gpushare", "physical")]
     files = {each: stage / each for each in (*programs, *plugins)}
     for each in list(files.values()):
-        said = subprocess.run(["ldd", each], capture_output=True, text=True, check=True).stdout
-        for library in re.findall(r"(/\S+) \(0x", said):
+        output = subprocess.run(["ldd", each], capture_output=True, text=True, check=True).stdout
+        for library in re.findall(r"(/\S+) \(0x", output):
             files[f"usr/lib{library.split('/lib', 1)[1]}"] = library  # Debian's /lib is a link to /usr/lib
     _write(path, {"Entrypoint": ["/" + programs[0]], "Cmd": ["run"], "User": "65532:65532", "ExposedPorts": {}}, names, files,
            {"lib": "usr/lib", "lib64": "usr/lib64", "var/run": "/run"}, ("etc", "run", "tmp", "usr/lib", "usr/lib64", "var/lib"))

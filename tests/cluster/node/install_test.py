@@ -94,8 +94,8 @@ def check_samples(ground):
     ground.pod("limited", {"main": ["limited"]}, securityContext={"runAsUser": 1000, "runAsGroup": 1000})
     ground.runs("test-cuda-1", "test-cuda-2", "limited")
     for index in (1, 2):
-        ground.keeps_promise(f"sample {index}", f"test-cuda-{index}", "test-cuda", f"gpushare-egpuc-{index}")
-    ground.keeps_promise("a limited container", "limited", "main", "limited", isolation="hami-core")
+        ground.check_promise(f"sample {index}", f"test-cuda-{index}", "test-cuda", f"gpushare-egpuc-{index}")
+    ground.check_promise("a limited container", "limited", "main", "limited", isolation="hami-core")
 
 
 def agents(ground):
@@ -119,7 +119,7 @@ def check_restarted(ground):
     saved["metadata"] = {each: saved["metadata"][each] for each in ("name", "namespace", "labels")}
     ground.admin.create(f"{OURS}/daemonsets", {each: saved[each] for each in ("apiVersion", "kind", "metadata", "spec")})
     ground.runs("late")
-    ground.keeps_promise("a pod that came while no agent was there", "late", "main", "late", isolation="hami-core")
+    ground.check_promise("a pod that came while no agent was there", "late", "main", "late", isolation="hami-core")
     ground.report.check("through both, what ran goes on", ran.items() <= running_containers(ground).items(), ran)
 
 
@@ -131,9 +131,9 @@ def check_uninstalled(ground):
     ground.kubectl("-n", installation.NAMESPACE, "delete", AGENT)
     until("no agent runs", lambda: not agents(ground))
     ground.kubectl("delete", "elasticgpus", "--all")
-    said = ground.kubectl("delete", "-k", installation.INSTALLED, "--ignore-not-found")
+    output = ground.kubectl("delete", "-k", installation.INSTALLED, "--ignore-not-found")
     until("its namespace is gone", lambda: not ground.admin.exists(f"/api/v1/namespaces/{installation.NAMESPACE}"))
-    ground.report.check("all is uninstalled", "Error" not in said, said)
+    ground.report.check("all is uninstalled", "Error" not in output, output)
     left = [str(each) for each in (ground.node.folder / "run" / "cdi").iterdir() if not each.name.endswith(".lock")]
     ground.report.check("no CDI file is left", not left, left)
     ground.report.check("and the node is as Ready as before", ground.admin.get(f"{NODES}/{real_node.NAME}") and ground.node.ready())

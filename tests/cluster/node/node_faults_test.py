@@ -67,10 +67,10 @@ class Watch:
         while time.monotonic() < deadline:
             if not select.select([self.fd], [], [], 1)[0]:
                 continue
-            told, at = os.read(self.fd, 1 << 16), 0
-            while at < len(told):
-                _, mask, _, length = struct.unpack_from("iIII", told, at)
-                name = told[at + 16:at + 16 + length].rstrip(b"\0").decode()
+            events, at = os.read(self.fd, 1 << 16), 0
+            while at < len(events):
+                _, mask, _, length = struct.unpack_from("iIII", events, at)
+                name = events[at + 16:at + 16 + length].rstrip(b"\0").decode()
                 if mask & kind and name.endswith(ending):
                     return
                 at += 16 + length
@@ -113,12 +113,12 @@ class FaultyGround(Ground):
         conditions = self.admin.get(f"{GPUS}/{CARDS[place]}").get("status", {}).get("conditions", [])
         return next((each for each in conditions if each["type"] == "Healthy"), {"status": "", "reason": "", "message": ""})
 
-    def say_well(self, name):
+    def are_healthy(self, name):
         """Returns the status of the Healthy condition of the claim and of its device; None if it is missing."""
         both = (self.admin.get(f"{claims()}/{name}"), self.device(name))
-        return [next((said["status"] == "True" for said in each["status"].get("conditions", []) if said["type"] == "Healthy"), None) for each in both]
+        return [next((condition["status"] == "True" for condition in each["status"].get("conditions", []) if condition["type"] == "Healthy"), None) for each in both]
 
-    def told(self, pod):
+    def resource_health(self, pod):
         """Returns the health that the kubelet reports for the claims of the first container: claim → (health, message)."""
         status = self.admin.get(f"{pods()}/{pod}")["status"]["containerStatuses"][0]
         return {each["name"].removeprefix("claim:"): (each["resources"][0]["health"], each["resources"][0].get("message", ""))
@@ -159,8 +159,8 @@ class FaultyGround(Ground):
     def names_its_claim(self, what, pod, claim):
         """Checks the variables that the mock promises."""
         environment, _ = self.got(pod, "main")
-        said = (environment.get("ELASTICGPU_CLAIM"), environment.get("ELASTICGPU_DEVICE"))
-        self.report.check(f"{what}: {pod} has its own claim", said == (f"default/{claim}", self.device(claim)["metadata"]["name"]), said)
+        given = (environment.get("ELASTICGPU_CLAIM"), environment.get("ELASTICGPU_DEVICE"))
+        self.report.check(f"{what}: {pod} has its own claim", given == (f"default/{claim}", self.device(claim)["metadata"]["name"]), given)
 
     def remove(self, *names):
         """Deletes the pods and claims of these names."""
@@ -196,7 +196,7 @@ def check_health(ground):
         ground.pod(name, {"main": [name]})
     ground.runs("ill", "well", "beside")
     until("the kubelet says that all is well", lambda: all(
-        ground.told(each).get(each, ("",))[0] == "Healthy" for each in ("ill", "well", "beside")))
+        ground.resource_health(each).get(each, ("",))[0] == "Healthy" for each in ("ill", "well", "beside")))
     containers, inside = running_containers(ground), ground.processes()
     ground.node.processes.start("stranger", ["sleep", "100000"], inside=ground.node.namespaces)
     stranger = number_inside(ground.node.processes.children["stranger"].pid)
@@ -205,20 +205,20 @@ def check_health(ground):
     ground.hardware({0: {"xids": [46]}, 2: {"processes": [[own, GIB]]}, 3: {"processes": [[stranger, GIB], [others, GIB]]}})
     until("the card with the XID is taken out", lambda: ground.healthy(0)["reason"] == "Xid46")
     print(f"XID to condition: {time.monotonic() - began:.1f} s")
-    until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Unhealthy")
+    until("the pod's status tells it", lambda: ground.resource_health("ill")["ill"][0] == "Unhealthy")
     print(f"XID to the pod's status: {time.monotonic() - began:.1f} s")
-    says_why = "Xid46" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older kubelets have no message
-    report.check("the pod's status says why", says_why, ground.told("ill"))
+    has_reason = "Xid46" in ground.resource_health("ill")["ill"][1] or ground.node.version is not None  # older kubelets have no message
+    report.check("the pod's status says why", has_reason, ground.resource_health("ill"))
     until("the strangers' card is fenced", lambda: ground.healthy(3)["reason"] == "ForeignUse")
     well, message = admin.get(f"{pods()}/well")["metadata"], ground.healthy(3)["message"]
     report.check("and says by whom", f"process {stranger} (sleep) outside of pods" in message and f"process {others} " in message
                  and f"of pod {well['namespace']}/{well['name']}" in message, message)
     for place in (1, 2):
         report.check(f"card {place} is left alone", ground.healthy(place)["status"] == "True", ground.healthy(place))
-    report.check("the other pods' status says that they are well", ground.told("well")["well"][0] == ground.told("beside")["beside"][0]
-                 == "Healthy", (ground.told("well"), ground.told("beside")))
-    until("the claim and its device say it", lambda: ground.say_well("ill") == [False, False])
-    report.check("those of the other pods need no word", ground.say_well("well") == [None, None], ground.say_well("well"))
+    report.check("the other pods' status says that they are well", ground.resource_health("well")["well"][0] == ground.resource_health("beside")["beside"][0]
+                 == "Healthy", (ground.resource_health("well"), ground.resource_health("beside")))
+    until("the claim and its device say it", lambda: ground.are_healthy("ill") == [False, False])
+    report.check("those of the other pods need no word", ground.are_healthy("well") == [None, None], ground.are_healthy("well"))
     for index in range(2):
         ground.claim_of(f"new-{index}", "here", core=60)
         ground.binds(f"new-{index}")
@@ -239,8 +239,8 @@ def check_health_again(ground):
     message = ground.healthy(0)["message"]
     ground.report.check("it says for how long", f"after {PROBATION} quiet seconds" in message or ground.healthy(0)["status"] == "True", message)
     until("it is used again", lambda: ground.healthy(0)["status"] == "True")
-    until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Healthy")
-    until("the claim and its device say it", lambda: ground.say_well("ill") == [True, True])
+    until("the pod's status tells it", lambda: ground.resource_health("ill")["ill"][0] == "Healthy")
+    until("the claim and its device say it", lambda: ground.are_healthy("ill") == [True, True])
     ground.remove("ill", "well", "beside")
     for index in range(2):
         ground.admin.delete(f"{claims()}/new-{index}")
@@ -267,7 +267,7 @@ def check_late(ground):
     report = ground.report
     report.check("a claim made anew has another device", ground.device("anew")["metadata"]["uid"] != old["uid"])
     for name in names:
-        ground.keeps_promise(f"{name}, seen late", name, "main", name)
+        ground.check_promise(f"{name}, seen late", name, "main", name)
     files = ground.node.cdi_files()
     report.check("the old device is not prepared any more", not any(old["uid"] in name for name in files)
                  and len(files) == len(before) + len(names) - 1, (list(before), list(files)))
@@ -334,7 +334,7 @@ def killed_once(ground, who, name):
         ground.node.kill(who)
     ground.node.restart(who)
     ground.runs(name)
-    ground.keeps_promise(f"{who} killed once it was prepared", name, "main", name)
+    ground.check_promise(f"{who} killed once it was prepared", name, "main", name)
 
 
 def check_steps(ground):
@@ -379,19 +379,19 @@ def check_upgrade(ground):
     for name in names:
         ground.claim(name)
     node.start_agent(ground.bin_dir, f"--probation={PROBATION}s", name="next-agent")
-    until("the older one says that it is not asked any more", lambda: "another process serves there" in says(node, "/readyz"))
+    until("the older one says that it is not asked any more", lambda: "another process serves there" in answer_of(node, "/readyz"))
     ground.pod(names[0], {"main": [names[0]]})
     ground.runs(names[0])
     node.processes.stop(f"{node.name}-agent")
     ground.pod(names[1], {"main": [names[1]]})
     ground.runs(names[1])
-    report.check("the newer one stays registered", says(node, "/readyz", "next-agent") == "ok\n", says(node, "/readyz", "next-agent"))
+    report.check("the newer one stays registered", answer_of(node, "/readyz", "next-agent") == "ok\n", answer_of(node, "/readyz", "next-agent"))
     node.restart("agent")
     node.processes.stop(f"{node.name}-next-agent")
     ground.pod(names[2], {"main": [names[2]]})
     ground.runs(names[2])
     for name in ("kept", *names):
-        ground.keeps_promise(f"{name}, agents exchanged", name, "main", name)
+        ground.check_promise(f"{name}, agents exchanged", name, "main", name)
     after = node.cdi_files()
     report.check("agents exchanged: nothing was unprepared or prepared anew", before.items() <= after.items()
                  and len(after) == len(before) + len(names), (list(before), list(after)))
@@ -427,7 +427,7 @@ def check_full_disk(ground):
     ground.report.check("it does not end", [each for each in node.cdi_files() if not each.endswith(".part")] == [], list(node.cdi_files()))
     (folder / "filler").unlink()
     ground.runs("tight")
-    ground.keeps_promise("room again", "tight", "main", "tight")
+    ground.check_promise("room again", "tight", "main", "tight")
     fill(folder, 0)
     ground.remove("tight")
     ground.settled("unprepared on a full disk", {})
@@ -445,7 +445,7 @@ def lines_of(node, pod, container, run):
     return "\n".join(each for each in lines if not each.startswith("overlay / "))
 
 
-def says(node, path, agent="agent"):
+def answer_of(node, path, agent="agent"):
     """Returns an agent's answer; "" if it does not answer yet."""
     try:
         return node.ask_agent(path, agent)[1]
@@ -462,16 +462,16 @@ def of_agent(node):
     return used(node.processes.children[f"{node.name}-agent"].pid)
 
 
-def most_holders(ground, card, pod):
+def largest_holders(ground, card, pod):
     """Returns the largest set of devices that had CDI files for the card at the same time, until the pod runs."""
-    most, deadline = set(), time.monotonic() + 300
+    largest, deadline = set(), time.monotonic() + 300
     while ground.admin.get(f"{pods()}/{pod}")["status"]["phase"] != "Running":
         if time.monotonic() > deadline:
             raise AssertionError(f"{pod} does not run: {list(ground.node.cdi_files())}")
         # A device may have two files: the existing one and the one being written.
-        most = max(most, {name.split(".json")[0] for name, text in ground.node.cdi_files().items() if card in text.lower()}, key=len)
+        largest = max(largest, {name.split(".json")[0] for name, text in ground.node.cdi_files().items() if card in text.lower()}, key=len)
         time.sleep(0.02)
-    return most
+    return largest
 
 
 def check_api_away(ground):
@@ -502,10 +502,10 @@ def check_api_away(ground):
     # The same whole card again: in the API it has no holder, on the node it still has one.
     ground.claim_of("torn", "here", core=100, card=card)
     ground.pod("torn", {"main": ["torn"]}, tolerations=STAYS)
-    until("the agent says what it waits for", lambda: "not published" in says(node, "/readyz"))
-    said, (_, memory) = len(log_of(node)), of_agent(node)
+    until("the agent says what it waits for", lambda: "not published" in answer_of(node, "/readyz"))
+    seen_lines, (_, memory) = len(log_of(node)), of_agent(node)
     until("a while passes", lambda: time.monotonic() > began + AWAY, patience=AWAY + PATIENCE)
-    lines, (cpu, after) = log_of(node)[said:], of_agent(node)
+    lines, (cpu, after) = log_of(node)[seen_lines:], of_agent(node)
     print(f"{AWAY} s without the API server: the agent logged {len(lines)} lines and took {cpu:.1f} s of CPU; {memory:.0f} MiB before, {after:.0f} after")
     report.check("the agent says seldom that it waits", len(lines) < AWAY, lines[-20:])
     report.check("the API server away: nothing is unprepared", node.cdi_files() == before, list(node.cdi_files()))
@@ -513,11 +513,11 @@ def check_api_away(ground):
     report.check("what ran goes on", {each: number for each, number in inside.items() if each != ended}.items() <= running.items(), running)
     for each in ground.gates.values():
         each.lead_to(ground.port)
-    most = most_holders(ground, card, "torn")
-    report.check("never two had the whole card", len(most) == 1, most)
-    until("the agent is ready", lambda: says(node, "/readyz") == "ok\n")
+    largest = largest_holders(ground, card, "torn")
+    report.check("never two had the whole card", len(largest) == 1, largest)
+    until("the agent is ready", lambda: answer_of(node, "/readyz") == "ok\n")
     until("who was deleted is gone", lambda: not admin.exists(f"{pods()}/goes"))
-    ground.keeps_promise("a claim made anew while the node was cut off", "torn", "main", "torn")
+    ground.check_promise("a claim made anew while the node was cut off", "torn", "main", "torn")
     after = node.cdi_files()
     report.check("three are prepared, none of them the old one", len(after) == 3 and not any(old["metadata"]["uid"] in each for each in after),
                  list(after))
@@ -530,7 +530,7 @@ def check_api_away(ground):
 def check_reboot(ground):
     """A power failure: pods run again with their devices; pods deleted meanwhile leave nothing behind."""
     node, report = ground.node, ground.report
-    node.say_no_health()  # because two pods share a claim
+    node.disable_health()  # because two pods share a claim
     for name in ("first", "second", "shared", "deleted"):
         ground.claim(name)
     ground.pod("two", {"main": ["first"], "beside": ["second"]})
@@ -554,7 +554,7 @@ def check_reboot(ground):
 
     until("all containers run again", again)
     for each, claim in stay.items():
-        ground.keeps_promise(f"{each} after a reboot", *each, claim)
+        ground.check_promise(f"{each} after a reboot", *each, claim)
         report.check(f"{each} got what it had before the reboot", ground.got(*each) == got[each], (ground.got(*each), got[each]))
     ground.settled("after a reboot", {name: text for name, text in files.items() if uid not in name})
     report.check("nothing else runs", len(ground.processes()) == len(stay) + 3, ground.processes())  # and one sandbox per pod
@@ -588,7 +588,7 @@ def main():
         gates = {each: Gate(loop, port_of(cluster)) for each in ("kubelet", "agent")}
         servers = {each: f"https://127.0.0.1:{gate.port}" for each, gate in gates.items()}
         node = real_node.RealNode(cluster, version=version, servers=servers)
-        node.says_health = True  # until two pods share a claim
+        node.reports_health = True  # until two pods share a claim
         node.start(installation.client_of(cluster))
         ground = FaultyGround(cluster, node, report, gates, bin_dir)
         with logs_if_it_fails(cluster):

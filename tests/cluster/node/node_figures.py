@@ -83,8 +83,8 @@ class Took:
         count = self.counts.get(float("inf"), 0)
         if not count:
             return "none"
-        told = ", ".join(f"p{share * 100:g} {self.quantile(share)}" for share in (0.5, 0.99))
-        return f"mean {self.sum / count * 1000:.1f}, {told} ms, {self.counts[0.1]:g} of {count:g} within 100 ms"
+        quantiles = ", ".join(f"p{share * 100:g} {self.quantile(share)}" for share in (0.5, 0.99))
+        return f"mean {self.sum / count * 1000:.1f}, {quantiles} ms, {self.counts[0.1]:g} of {count:g} within 100 ms"
 
 
 def measured(node):

@@ -125,7 +125,7 @@ def permitted(version=None):
             processes.stop_all()
 
 
-def kubelet_config(pki, port, cgroup, says_health):
+def kubelet_config(pki, port, cgroup, reports_health):
     return {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "address": "127.0.0.1", "port": port, "healthzPort": 0, "readOnlyPort": 0,
             "authentication": {"x509": {"clientCAFile": str(pki / "ca.crt")}, "anonymous": {"enabled": False},
@@ -137,7 +137,7 @@ def kubelet_config(pki, port, cgroup, says_health):
             # Interval of retries for pods whose claims could not be prepared; the default is 60 to 90 s.
             "syncFrequency": "5s",
             # On by default from 1.36 on.
-            "featureGates": {"ResourceHealthStatus": says_health},
+            "featureGates": {"ResourceHealthStatus": reports_health},
             # Low disk space of the machine must not look like a node that evicts its pods.
             "evictionHard": {}, "imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": False,
             "volumePluginDir": "/var/lib/kubelet/volume-plugins"}
@@ -160,7 +160,7 @@ class RealNode:
         self.port = 0  # the kubelet's
         # Whether the kubelet reports its devices' health in a pod's status, from its next start on. Version 1.34 lists a device twice if two pods share it or
         # after a reboot, and the API server then refuses the status of these pods.
-        self.says_health = version is None
+        self.reports_health = version is None
         self.cards = A100  # the file that defines the node's hardware
 
     def start(self, admin):
@@ -287,10 +287,10 @@ class RealNode:
             if wait:
                 self._await(each)
 
-    def say_no_health(self):
-        """Restarts the kubelet without reports of devices' health if its version reports them incorrectly (says_health)."""
-        if self.says_health and self.version is not None:
-            self.says_health = False
+    def disable_health(self):
+        """Restarts the kubelet without reports of devices' health if its version reports them incorrectly (reports_health)."""
+        if self.reports_health and self.version is not None:
+            self.reports_health = False
             self.kill("kubelet")
             self._configure_kubelet()
             self.restart("kubelet")
@@ -323,7 +323,7 @@ class RealNode:
 
     def _configure_kubelet(self):
         self.port = parts.free_ports(1)[0]
-        (self.folder / "kubelet.yaml").write_text(json.dumps(kubelet_config(self.cluster.pki, self.port, self.cgroup, self.says_health)))
+        (self.folder / "kubelet.yaml").write_text(json.dumps(kubelet_config(self.cluster.pki, self.port, self.cgroup, self.reports_health)))
 
     def _start_kubelet(self, binary):
         self._configure_kubelet()

@@ -149,10 +149,10 @@ def clock_jumps(ground, seconds):
     name, lease = ground.await_leader()
     holder = lease["spec"]["holderIdentity"]
     for index, each in enumerate(ground.controllers.values()):
-        each.turn_clock(86400 // (index + 1))
+        each.shift_clock(86400 // (index + 1))
     ground.pass_time(2 * seconds)
     for each in ground.controllers.values():
-        each.turn_clock(0)
+        each.shift_clock(0)
     ground.pass_time(seconds)
     after, lease = ground.await_leader()
     return f"led by {name} before, by {after} after" + ("" if lease["spec"]["holderIdentity"] == holder else " (another process)")
@@ -289,10 +289,10 @@ def card_shrinks(ground, seconds):
 
 
 def busiest_card(ground):
-    def look():
+    def probe():
         return sorted(ground.cards_in_use(), key=lambda each: (len(each["spec"]["allocations"]), each["metadata"]["name"]))
 
-    return until("a card is in use", look)[-1]
+    return until("a card is in use", probe)[-1]
 
 
 def busiest_node(ground):

@@ -25,7 +25,7 @@ NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS = 4
 REPLICAS = ("first", "second")
 SECOND = "second-apiserver"
-KEPT = 10  # items that stay while everything settles: they fit on half of the cards
+RETAINED = 10  # items that stay while everything settles: they fit on half of the cards
 KWOK_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is notified again
 # Only the wall clock: no kernel lets the monotonic clock jump.
 FAKETIME = {
@@ -55,7 +55,7 @@ class Controller:
         self.identity = ""
         self.trust(ground.cluster.pki / "ca.crt")
         self.new_token()
-        self.turn_clock(0)
+        self.shift_clock(0)
 
     def trust(self, *authorities):
         self._replace("ca.crt", "".join(each.read_text() for each in authorities))
@@ -66,7 +66,7 @@ class Controller:
     def use_token(self, token):
         self._replace("token", token)
 
-    def turn_clock(self, seconds):
+    def shift_clock(self, seconds):
         self._replace("clock", f"{seconds:+d}")
 
     def _replace(self, name, text):
@@ -152,12 +152,12 @@ class ProvingGround:
 
     def await_leader(self, but=None):
         """Waits for a leader other than the identity `but`. Returns (name, lease)."""
-        def look():
+        def probe():
             self.tend()
             name, lease = self.leader()
             return name and lease["spec"]["holderIdentity"] != but and (name, lease)
 
-        return until("somebody leads", look)
+        return until("somebody leads", probe)
 
     def pass_time(self, seconds):
         """Lets the workload go on under the fault."""
@@ -205,7 +205,7 @@ class ProvingGround:
         """Stops the workload: everything must reach its final state. Returns the violations of all kinds."""
         self.workload.rest()
         self._retried(self.workload.complete)
-        self._retried(lambda: self.workload.keep(KEPT))
+        self._retried(lambda: self.workload.shrink(RETAINED))
         seen, started, reminded = [], time.monotonic(), 0
 
         def arrived():

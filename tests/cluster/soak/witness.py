@@ -18,7 +18,7 @@ class Judge:
 
     def __init__(self):
         self.cards, self.devices, self.claims = {}, {}, {}
-        self.most = {}  # card → (core, memory), its largest capacity so far
+        self.largest = {}  # card → (core, memory), its largest capacity so far
         self.bound_ever, self.gone_after_bound = set(), 0
         self.changes = 0
         self.violations = []
@@ -39,7 +39,7 @@ class Judge:
             else:
                 self._device(key, now)
 
-    def say(self, text):
+    def report(self, text):
         self.violations.append(text)
 
     @staticmethod
@@ -51,15 +51,15 @@ class Judge:
         if now is None:
             return
         self.cards[name] = now
-        has, most = now["spec"]["card"], self.most.get(name, (0, 0))
-        self.most[name] = (max(most[0], has.get("core", 0)), max(most[1], has.get("memory", 0)))
+        has, largest = now["spec"]["card"], self.largest.get(name, (0, 0))
+        self.largest[name] = (max(largest[0], has.get("core", 0)), max(largest[1], has.get("memory", 0)))
         before = self._entries(old) if old else {}
         for amount in ("core", "memory"):
             total = sum(each.get(amount, 0) for each in self._entries(now).values())
             # A card that shrank may stay over-committed, but gets no more allocations.
             grew = any(each.get(amount, 0) > before.get(uid, {}).get(amount, 0) for uid, each in self._entries(now).items())
             if total > has.get(amount, 0) and (grew or not old):
-                self.say(f"card {name}: {total} of {has.get(amount, 0)} {amount} given out")
+                self.report(f"card {name}: {total} of {has.get(amount, 0)} {amount} given out")
 
     def _device(self, name, now):
         old = self.devices.pop(name, None)
@@ -68,35 +68,35 @@ class Judge:
         was_bound, is_bound = self._is_bound(old), self._is_bound(now)
         same = old and now and old["metadata"]["uid"] == now["metadata"]["uid"]
         if same and old["spec"].get("cards") != now["spec"].get("cards"):
-            self.say(f"device {name} moved from {old['spec'].get('cards')} to {now['spec'].get('cards')}")
+            self.report(f"device {name} moved from {old['spec'].get('cards')} to {now['spec'].get('cards')}")
         owner, owned = self._owner(old), self._owner(now)
         if same and owner and owned and owner != owned:
-            self.say(f"device {name} was swapped from claim {owner} to {owned}")
+            self.report(f"device {name} was swapped from claim {owner} to {owned}")
         if is_bound and not (same and was_bound):
             self._committed(name, now)
         if was_bound and not (same and is_bound):
             for key, claim in self.claims.items():
                 if (claim["metadata"]["uid"] == owner and self._bound_to(claim) == name
                         and "deletionTimestamp" not in claim["metadata"]):
-                    self.say(f"device {name} was taken from claim {key}, which is Bound to it")
+                    self.report(f"device {name} was taken from claim {key}, which is Bound to it")
 
     def _committed(self, name, device):
         owner = self._owner(device)
         others = [other for other, each in self.devices.items() if other != name and self._is_bound(each) and self._owner(each) == owner]
         if owner and others:
-            self.say(f"claim {owner} has two bound devices: {name} and {others}")
+            self.report(f"claim {owner} has two bound devices: {name} and {others}")
         for share in device["spec"].get("cards", []):
             card = self.cards.get(share["name"])
             if card is None:
                 continue  # the card was removed despite its finalizer
             entry = self._entries(card).get(device["metadata"]["uid"])
             if entry is None or entry.get("core", 0) != share.get("chargedCore", 0) or entry.get("memory", 0) != share.get("chargedMemory", 0):
-                self.say(f"device {name} became Bound with {entry} on card {share['name']}, charged {share}")
+                self.report(f"device {name} became Bound with {entry} on card {share['name']}, charged {share}")
             for index, amount in enumerate(("chargedCore", "chargedMemory")):
                 total = sum(each.get(amount, 0) for other in self.devices.values() if self._is_bound(other)
                             for each in other["spec"].get("cards", []) if each["name"] == share["name"])
-                if total > self.most[share["name"]][index]:
-                    self.say(f"card {share['name']}: bound devices have {total} {amount} of at most {self.most[share['name']][index]}")
+                if total > self.largest[share["name"]][index]:
+                    self.report(f"card {share['name']}: bound devices have {total} {amount} of at most {self.largest[share['name']][index]}")
 
     def _claim(self, key, now):
         old = self.claims.pop(key, None)
@@ -114,10 +114,10 @@ class Judge:
         if before == device:
             return
         if before:
-            self.say(f"claim {key} was Bound to {before} and is to {device}")
+            self.report(f"claim {key} was Bound to {before} and is to {device}")
         there = self.devices.get(device)
         if self._owner(there) != uid or not self._is_bound(there):
-            self.say(f"claim {key} became Bound to {device}, which is {self._state(there)}")
+            self.report(f"claim {key} became Bound to {device}, which is {self._state(there)}")
 
     @staticmethod
     def _is_bound(device):

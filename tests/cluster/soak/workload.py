@@ -6,7 +6,7 @@ import random
 import threading
 import time
 
-from client import CLASSES, Refused, carriers, claims, pods
+from client import CLASSES, Refused, resource_claims, claims, pods
 from pods_test import SHARE, claim, gpu_class, pod
 
 CLASS_NOW, CLASS_LATE = "now", "late"
@@ -58,7 +58,7 @@ class Workload:
         self.alive = [each for each in self.alive if each[0] != namespace]
         self.queued = [each for each in self.queued if each[0] != namespace]
 
-    def keep(self, count):
+    def shrink(self, count):
         """While paused: deletes all but that many items. The remaining ones fitted before, and now have more capacity."""
         while len(self.alive) > count:
             self._take()
@@ -167,7 +167,7 @@ def unsettled(client, namespaces):
                 late.add(f"claim {namespace}/{name} is {'deleted and' if 'deletionTimestamp' in each['metadata'] else ''} {phase}: "
                          f"{[(c['type'], c['reason'], c.get('message', '')[:90]) for c in each.get('status', {}).get('conditions', [])]}")
         owned = {each["metadata"]["name"] for each in there}
-        late |= {f"ResourceClaim {namespace}/{each['metadata']['name']} has no claim" for each in client.items(carriers(namespace))
+        late |= {f"ResourceClaim {namespace}/{each['metadata']['name']} has no claim" for each in client.items(resource_claims(namespace))
                  if each["metadata"]["name"] not in owned}
     return late
 
@@ -175,7 +175,7 @@ def unsettled(client, namespaces):
 def waiting_pods(client, namespaces):
     """Describes for each pod that does not run the reports of its scheduler, its claims and its kubelet."""
     for namespace in namespaces:
-        held = {each["metadata"]["name"]: each.get("status", {}) for each in client.items(carriers(namespace))}
+        held = {each["metadata"]["name"]: each.get("status", {}) for each in client.items(resource_claims(namespace))}
         for each in client.items(pods(namespace)):
             if each["status"].get("phase") == "Running":
                 continue

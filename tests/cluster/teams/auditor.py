@@ -60,11 +60,11 @@ class Auditor(threading.Thread):
         self.over = threading.Event()
         self.found = {}  # violation → time in seconds since the start
         self.since = {}  # temporary state → number of checks that found it, and since when
-        self.told = set()  # states that lasted too long and were reported
+        self.reported = set()  # states that lasted too long and were reported
         self.begun = time.monotonic()
         self.allowed = rules.Allowance()
         self.whole = {}  # (namespace, gang) → uids of its members when it was last complete
-        self.looks = 0
+        self.checks = 0
         self.lasted = {}  # kind → the state that lasted for most checks: number, seconds, description
         self.reasons = collections.Counter()  # reasons of waiting claims
         self.bound, self.ran, self.gangs = set(), set(), set()
@@ -72,25 +72,25 @@ class Auditor(threading.Thread):
     def run(self):
         while not self.over.wait(self.pause):
             try:
-                self.look()
+                self.check()
             except (Refused, *UNREACHABLE) as error:
                 if not self.may_be_away:
-                    self.say(f"the API server did not answer: {error!r}")
+                    self.report(f"the API server did not answer: {error!r}")
 
-    def say(self, what):
+    def report(self, what):
         if what not in self.found:
             self.found[what] = time.monotonic() - self.begun
             print(f"{self.found[what]:6.0f} s  VIOLATION {what}", flush=True)
 
-    def look(self):
+    def check(self):
         """Performs one check. Returns the snapshot that it judged."""
         picture = Picture(self.client, self.namespaces)
         for rule in (rules.over_committed, rules.bound_to, self.allowed.exceeded, self.early, admission_queue.held):
             for what in rule(picture):
-                self.say(what)
+                self.report(what)
         self._remember(picture)
-        self._lasting(dict(line for rule in (rules.leaks, self.in_part, self.silent, rules.though_there_is_room, reasons.untrue) for line in rule(picture)))
-        self.looks += 1
+        self._lasting(dict(line for rule in (rules.leaks, self.in_part, self.silent, rules.despite_capacity, reasons.untrue) for line in rule(picture)))
+        self.checks += 1
         return picture
 
     def _remember(self, picture):
@@ -110,11 +110,11 @@ class Auditor(threading.Thread):
         counts, at = self._led(), time.monotonic()
         self.since = {key: (self.since.get(key, (0, at))[0] + counts, self.since.get(key, (0, at))[1]) for key in now}
         for key, what in now.items():
-            looks, since = self.since[key]
-            self.lasted[key[0]] = max(self.lasted.get(key[0], (0, 0, "")), (looks, round(at - since), what))
-            if looks > self.patience and key not in self.told:
-                self.told.add(key)
-                self.say(f"{what} (for {looks} looks, {at - since:.0f} s)")
+            checks, since = self.since[key]
+            self.lasted[key[0]] = max(self.lasted.get(key[0], (0, 0, "")), (checks, round(at - since), what))
+            if checks > self.patience and key not in self.reported:
+                self.reported.add(key)
+                self.report(f"{what} (for {checks} checks, {at - since:.0f} s)")
 
     def _led(self):
         """Returns true if the leader of the last check has renewed its lease since."""
@@ -157,11 +157,11 @@ class Auditor(threading.Thread):
         waiting = [each for each in picture.pods if each["status"].get("phase") == "Pending" and "deletionTimestamp" not in each["metadata"]]
         if not waiting:
             return
-        told = collections.defaultdict(set)
+        events = collections.defaultdict(set)
         for each in self.client.items("/api/v1/events"):
-            told[each["involvedObject"].get("uid")].add(each["reason"])
+            events[each["involvedObject"].get("uid")].add(each["reason"])
         for pod in waiting:
             meta = pod["metadata"]
-            if not rules.says_why(pod, told[meta["uid"]]):
+            if not rules.has_reason(pod, events[meta["uid"]]):
                 claims = [(each["metadata"]["name"], rules.words(each)) for each in picture.claims_of(pod)]
                 yield ("silent", meta["uid"]), f"pod {meta['namespace']}/{meta['name']} does not run and does not say why; its claims: {claims}"

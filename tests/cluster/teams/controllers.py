@@ -33,7 +33,7 @@ class Controllers(Client):
         super().__init__(url)
         self.lock = threading.Lock()
         self.namespaces = set()  # namespaces that ever had such an object
-        self.kept = {}  # path → document
+        self.stored = {}  # path → document
 
     def call(self, method, path, body=None, content_type="application/json"):
         bare = path.split("?", 1)[0]
@@ -42,15 +42,15 @@ class Controllers(Client):
         with self.lock:
             if method == "POST":
                 bare = f"{bare}/{body['metadata']['name']}"
-                self.kept[bare] = copy.deepcopy(body)
+                self.stored[bare] = copy.deepcopy(body)
                 self.namespaces.add(body["metadata"]["namespace"])
-            if bare not in self.kept:
+            if bare not in self.stored:
                 raise Refused(404, {"message": f"{bare} is not there"})
             if method == "PATCH":
-                self.kept[bare] = merged(self.kept[bare], body)
+                self.stored[bare] = merged(self.stored[bare], body)
             if method == "DELETE":
-                return self.kept.pop(bare)
-            return copy.deepcopy(self.kept[bare])
+                return self.stored.pop(bare)
+            return copy.deepcopy(self.stored[bare])
 
     def apply(self, document):
         """Creates the document like kubectl create, by its kind."""
@@ -62,12 +62,12 @@ class Controllers(Client):
     def tend(self):
         """One pass over all of them: creates missing pods, deletes surplus pods and pods of an old template."""
         with self.lock:
-            kept = copy.deepcopy(self.kept)
-        for document in kept.values():
+            stored = copy.deepcopy(self.stored)
+        for document in stored.values():
             self._tend(document)
         # Deleted objects take their pods along.
         for namespace in self.namespaces:
-            there = {each["metadata"]["name"] for each in kept.values() if each["metadata"]["namespace"] == namespace}
+            there = {each["metadata"]["name"] for each in stored.values() if each["metadata"]["namespace"] == namespace}
             for lease in self.items(LEASES.format(namespace)):
                 if lease["metadata"]["name"] not in there:
                     self.delete(f"{LEASES.format(namespace)}/{lease['metadata']['name']}")

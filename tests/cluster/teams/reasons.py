@@ -117,10 +117,10 @@ TRUE_IF = {"WaitingForGates": gates, "WaitingForConsumer": consumer, "WaitingFor
 def untrue(picture):
     """Yields waiting claims whose reason is false or missing. Each state may exist for a moment."""
     for claim in picture.still:
-        meta, says = claim["metadata"], bound_condition(claim)
-        if "deletionTimestamp" in meta or says.get("status") == "True":
+        meta, bound = claim["metadata"], bound_condition(claim)
+        if "deletionTimestamp" in meta or bound.get("status") == "True":
             continue
-        reason = says.get("reason", "")
+        reason = bound.get("reason", "")
         if reason not in TRUE_IF:
             yield ("untrue", meta["uid"], reason), f"claim {meta['namespace']}/{meta['name']} waits and says {rules.words(claim) or 'nothing'}"
             continue
@@ -153,9 +153,9 @@ class Planted:
     def wrong(self, picture):
         """Yields planted claims and pods that are not in their expected final state."""
         for key, (reason, *_) in self.CLAIMS.items():
-            said = bound_condition(picture.by_name.get(key, {})).get("reason")
-            if said != reason:
-                yield f"claim {'/'.join(key)} says {said} instead of {reason}"
+            present = bound_condition(picture.by_name.get(key, {})).get("reason")
+            if present != reason:
+                yield f"claim {'/'.join(key)} says {present} instead of {reason}"
         waits = [each for each in picture.claims if bound_condition(each).get("reason") == "WaitingForGates"]
         if len(waits) < QUEUED:
             yield f"{len(waits)} claims of {QUEUED} queued pods say WaitingForGates"

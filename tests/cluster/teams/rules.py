@@ -109,7 +109,7 @@ class Allowance:
     """Lowering a limit takes nothing away: from then on the usage may not exceed its maximum at that time."""
 
     def __init__(self):
-        self.most = {}  # (namespace, quota, key) → (limit, since when, permitted usage)
+        self.allowed = {}  # (namespace, quota, key) → (limit, since when, permitted usage)
         self.seen = collections.defaultdict(lambda: collections.deque(maxlen=30))  # → the latest values of (time, limit, used)
 
     def exceeded(self, picture):
@@ -118,12 +118,12 @@ class Allowance:
             used = charged(picture, quota, shares)
             for key, limit in limits(quota).items():
                 who = (quota["metadata"]["namespace"], quota["metadata"]["name"], key)
-                was, since, may = self.most.get(who, (limit, 0, limit))
+                was, since, may = self.allowed.get(who, (limit, 0, limit))
                 if was != limit:
                     may, since = max(was, may, limit), time.monotonic()
                 if time.monotonic() > since + SETTLED:
                     may = max(limit, min(may, used[key]))
-                self.most[who] = (limit, since, may)
+                self.allowed[who] = (limit, since, may)
                 self.seen[who].append((round(time.monotonic()), limit, used[key]))
                 if used[key] > may:
                     yield (f"quota {who[0]}/{who[1]}: {used[key]} {key} given out, {limit} may be, and {may} were before it was lowered; "
@@ -152,13 +152,13 @@ def words(claim):
     return [f"{c['type']}: {c['reason']}: {c.get('message', '')[:200]}" for c in claim.get("status", {}).get("conditions", []) if c["status"] == "False"]
 
 
-def says_why(pod, told):
+def has_reason(pod, events):
     """Returns true if the pod's conditions or events name what it waits for. The project's gate alone is no explanation; another controller's gate is that
     controller's to explain."""
     if any(each["name"] != GATE for each in pod["spec"].get("schedulingGates", [])):
         return True
     if any(each["name"] == GATE for each in pod["spec"].get("schedulingGates", [])):
-        return "WaitingForClaim" in told or "FailedResourceClaimCreation" in told
+        return "WaitingForClaim" in events or "FailedResourceClaimCreation" in events
     if pod["spec"].get("nodeName"):
         return False  # a kubelet would start it
     return any(c["type"] == "PodScheduled" and c["status"] == "False" and c.get("message") for c in pod["status"].get("conditions", []))
@@ -197,7 +197,7 @@ def within_quotas(picture, claim, times):
     return True
 
 
-def though_there_is_room(picture):
+def despite_capacity(picture):
     """Yields claims that wait for capacity or quota while both are amply available."""
     left = free(picture)
     for claim in picture.claims:

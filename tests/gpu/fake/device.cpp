@@ -253,7 +253,7 @@ const std::unordered_map<std::string, std::vector<Row>>& table() {
 
 /// The newest function of a name that is not newer than the version asked for. Status: 1 unknown, 2 the version is too
 /// old.
-int lookUp(const char* name, void** out, int version, uint64_t flags, int* status) {
+int search(const char* name, void** out, int version, uint64_t flags, int* status) {
   const auto found = table().find(name);
   const Row* best = nullptr;
   bool any = false;
@@ -274,11 +274,11 @@ int lookUp(const char* name, void** out, int version, uint64_t flags, int* statu
 }  // namespace
 
 EGPU_FAKE cuGetProcAddress(const char* name, void** out, int version, uint64_t flags) {
-  return lookUp(name, out, version, flags, nullptr);
+  return search(name, out, version, flags, nullptr);
 }
 EGPU_FAKE cuGetProcAddress_v2(const char* name, void** out, int version, uint64_t flags, int* status) {
   int unused;
-  return lookUp(name, out, version, flags, status == nullptr ? &unused : status);
+  return search(name, out, version, flags, status == nullptr ? &unused : status);
 }
 
 }  // namespace egpu::gpu::testing

@@ -146,11 +146,11 @@ uint64_t GpuMachine::sum(Device device) {
 }
 
 CudaResult GpuMachine::charge(Device device, uint64_t bytes) {
-  const uint64_t most = node_->devices[device].memory;
+  const uint64_t max = node_->devices[device].memory;
   if (state_ == nullptr) {
     uint64_t before = mine_[device].load();
     do {
-      if (bytes > most || before > most - bytes) return outOfMemory;
+      if (bytes > max || before > max - bytes) return outOfMemory;
     } while (!mine_[device].compare_exchange_weak(before, before + bytes));
     uint64_t peak = peak_[device].load();
     while (peak < before + bytes && !peak_[device].compare_exchange_weak(peak, before + bytes)) {
@@ -160,7 +160,7 @@ CudaResult GpuMachine::charge(Device device, uint64_t bytes) {
   const StateLock lock(state_->mutex);
   joinState();
   const uint64_t before = sum(device);
-  if (bytes > most || before > most - bytes) return outOfMemory;
+  if (bytes > max || before > max - bytes) return outOfMemory;
   account_->used[device] += bytes;
   mine_[device] += bytes;
   state_->peak[device] = std::max(state_->peak[device].load(), before + bytes);

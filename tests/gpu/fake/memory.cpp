@@ -26,8 +26,8 @@ CudaResult growPool(Pool* pool, uint64_t bytes) {
   return success;
 }
 
-void trimPool(Pool* pool, uint64_t keep) {
-  const uint64_t target = std::max(keep, rounded(pool->used, kChunk));
+void trimPool(Pool* pool, uint64_t minimum) {
+  const uint64_t target = std::max(minimum, rounded(pool->used, kChunk));
   if (pool->reserved <= target) return;
   if (pool->onDevice) GpuMachine::get().release(pool->device, pool->reserved - target);
   pool->reserved = target;
@@ -348,9 +348,9 @@ EGPU_FAKE cuMemPoolDestroy(void* handle) {
   trimPool(pool, 0);  // the record stays for allocations that are still in use
   return success;
 }
-EGPU_FAKE cuMemPoolTrimTo(void* pool, std::size_t keep) {
+EGPU_FAKE cuMemPoolTrimTo(void* pool, std::size_t minimum) {
   const std::lock_guard lock(GpuMachine::get().mutex);
-  trimPool(static_cast<Pool*>(pool), keep);
+  trimPool(static_cast<Pool*>(pool), minimum);
   return success;
 }
 EGPU_FAKE cuMemPoolSetAttribute(void* pool, int attribute, void* value) {

@@ -421,9 +421,9 @@ EGPU_FAKE cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value
 EGPU_FAKE cuDeviceGraphMemTrim(Device device) {
   auto& machine = GpuMachine::get();
   const std::lock_guard lock(machine.mutex);
-  const uint64_t keep = chunks(machine.graphUsed[device]);
-  machine.release(device, machine.graphReserved[device] - keep);
-  machine.graphReserved[device] = keep;
+  const uint64_t needed = chunks(machine.graphUsed[device]);
+  machine.release(device, machine.graphReserved[device] - needed);
+  machine.graphReserved[device] = needed;
   return success;
 }
 

@@ -141,7 +141,7 @@ TEST_F(CredentialsTest, APluginIsAskedOnceUntilItsCredentialRunsOut) {
   EXPECT_EQ(current(source)->token, "t3");
 }
 
-TEST_F(CredentialsTest, ARefusedCredentialIsAskedForAgainAtMostEveryTenSeconds) {
+TEST_F(CredentialsTest, ARefusedCredentialIsAskedForAgainNoSoonerThanAfterTenSeconds) {
   endpoint.exec =
       script("n=$(wc -c <'" + folder.string() + "/runs'); echo '" + execAnswer(R"({"token":"t'$n'"})") + "'");
   CredentialSource source(endpoint, clock);

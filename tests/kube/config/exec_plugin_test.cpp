@@ -36,7 +36,7 @@ class ExecPluginTest : public PluginFolder {
   Endpoint endpoint;
 };
 
-TEST_F(ExecPluginTest, GetsArgumentsVariablesAndSaysItsCredential) {
+TEST_F(ExecPluginTest, GetsArgumentsVariablesAndReportsItsCredential) {
   auto plugin =
       script("echo \"$@|$GREETING|$HOME\" >'" + folder.string() + "/seen'; echo chatter >&2; read line && exit 9\n" +
              printing(execAnswer(R"({"token":"t","expirationTimestamp":"2026-01-02T03:04:05Z"})")));
@@ -49,7 +49,7 @@ TEST_F(ExecPluginTest, GetsArgumentsVariablesAndSaysItsCredential) {
   EXPECT_EQ(readText(folder / "seen"), "get a b|hello|/elsewhere\n");
 }
 
-TEST_F(ExecPluginTest, IsToldTheClusterOnlyIfItWants) {
+TEST_F(ExecPluginTest, GetsTheClusterOnlyIfItWants) {
   endpoint.server = "https://h:6443";
   endpoint.tlsServerName = "api";
   endpoint.caFile = write("ca.crt", "CA TEXT");
@@ -70,14 +70,14 @@ TEST_F(ExecPluginTest, IsToldTheClusterOnlyIfItWants) {
     EXPECT_THAT(info, HasSubstr(part));
 }
 
-TEST_F(ExecPluginTest, ABareNameIsLookedUpInPath) {
+TEST_F(ExecPluginTest, ABareNameIsSearchedInPath) {
   ExecPlugin plugin = script(printing(execAnswer(R"({"token":"t"})")));
   plugin.command = "sh";
   plugin.args = {"-c", "cat '" + (folder / "answer").string() + "'"};
   EXPECT_TRUE(run(plugin).ok()) << run(plugin).status().str();
 }
 
-TEST_F(ExecPluginTest, AMissingCommandSaysHowToGetIt) {
+TEST_F(ExecPluginTest, AMissingCommandReportsHowToGetIt) {
   ExecPlugin plugin;
   plugin.command = "no-such-login-command";
   EXPECT_EQ(failure(plugin), "credential plugin no-such-login-command: no such executable");
@@ -88,7 +88,7 @@ TEST_F(ExecPluginTest, AMissingCommandSaysHowToGetIt) {
   EXPECT_THAT(failure(plugin), HasSubstr("no such executable"));
 }
 
-TEST_F(ExecPluginTest, AFailureIsToldWithItsLastWords) {
+TEST_F(ExecPluginTest, AFailureIsReportedWithItsLastWords) {
   EXPECT_THAT(failure(script("echo secret; echo 'please\n log in' >&2; exit 7")),
               HasSubstr("/login: exited with status 7: please  log in"));
   EXPECT_THAT(failure(script("kill -9 $$")), HasSubstr("was killed by signal 9"));

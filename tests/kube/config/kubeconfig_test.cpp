@@ -255,7 +255,7 @@ TEST_F(LoadTest, WhatIsNamedMustBeThere) {
   EXPECT_NE(loadEndpoint({}, environment).status().message().find("is a directory"), std::string::npos);
 }
 
-TEST_F(LoadTest, NothingAnywhereTellsWhatWasTried) {
+TEST_F(LoadTest, NothingAnywhereShowsWhatWasTried) {
   const std::string message = loadEndpoint({}, environment).status().message();
   for (const char* part : {"--kubeconfig", "KUBECONFIG", ".kube/config", "KUBERNETES_SERVICE_HOST"})
     EXPECT_NE(message.find(part), std::string::npos) << message;

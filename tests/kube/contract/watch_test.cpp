@@ -122,7 +122,7 @@ TEST_F(ContractWatch, ABrokenWatchGoesOnWhereItWas) {
   EXPECT_EQ(mirror.replaced(), 1);
 }
 
-TEST_F(ContractWatch, AWatchWhoseHistoryIsForgottenListsAnewAndTellsWhatVanished) {
+TEST_F(ContractWatch, AWatchWhoseHistoryIsForgottenListsAnewAndReportsWhatVanished) {
   for (const bool watchList : {false, true}) {
     make(event("a"));
     make(event("b"));
@@ -233,7 +233,7 @@ TEST_F(ContractWatch, AWatchFromAVersionToComeIsAcceptedAndSilent) {
   EXPECT_TRUE(seen.events.empty());
 }
 
-TEST_F(ContractWatch, SelectorsTurnChangesIntoComingAndGoing) {
+TEST_F(ContractWatch, SelectorsMapChangesToAddedAndDeleted) {
   make(lease("a"));
   Mirror<Lease> mirror;
   auto selected = options(true);

@@ -146,7 +146,7 @@ TEST_F(ContractWrite, PatchingWhatIsNotThereMakesNothing) {
   EXPECT_EQ(client.get<Lease>({ns, "a"}).status().code(), Code::notFound);
 }
 
-TEST_F(ContractWrite, DeletionKeepsToItsPreconditions) {
+TEST_F(ContractWrite, DeletionRespectsItsPreconditions) {
   const auto made = make(lease("a"));
   EXPECT_TRUE(
       client.remove<Lease>({ns, "a"}, codec::patch::deleteOptions(made.metadata.uid, made.metadata.resourceVersion))

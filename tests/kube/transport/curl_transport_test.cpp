@@ -173,7 +173,7 @@ TEST_F(CurlTransportTest, AnswerCutShortLeavesTheOutcomeUnknown) {
   EXPECT_EQ(t->perform(request(Method::post, "/", "{}"), {}).status().code(), Code::unknownOutcome);
 }
 
-TEST_F(CurlTransportTest, WriteOnAKeptConnectionThatDiesIsNeverSentTwice) {
+TEST_F(CurlTransportTest, WriteOnAReusedConnectionThatDiesIsNeverSentTwice) {
   for (const Method method : {Method::patch, Method::post, Method::del}) {
     for (const std::string& body : {std::string("{}"), std::string()}) {
       std::atomic<int> writes{0};
@@ -190,7 +190,7 @@ TEST_F(CurlTransportTest, WriteOnAKeptConnectionThatDiesIsNeverSentTwice) {
   }
 }
 
-TEST_F(CurlTransportTest, ReadOnAKeptConnectionThatDiesIsSentAgain) {
+TEST_F(CurlTransportTest, ReadOnAReusedConnectionThatDiesIsSentAgain) {
   std::atomic<int> connections{0};
   RawServer server([&](int s) {
     const bool first = ++connections == 1;

@@ -66,7 +66,7 @@ TEST_F(RenewalTest, AFailedHandshakeHasTheAuthoritiesReadAtOnce) {
   EXPECT_TRUE(get(*t).ok());  // the clock stands still
 }
 
-TEST_F(RenewalTest, UnchangedFilesKeepTheConnection) {
+TEST_F(RenewalTest, UnchangedFilesReuseTheConnection) {
   LocalServer server(port(), &forLoopback);
   Endpoint endpoint;
   endpoint.server = server.url();

@@ -6,14 +6,14 @@
 
 #include "tests/plugin/zoo/attacks.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
-  static char* volatile kept;
+  static char* volatile leaked;
   const int asked = atoi(parameter(device, "bytes"));
   const size_t bytes = asked > 0 ? (size_t)asked : 64 << 10;
   char* more = malloc(bytes);
   (void)call, (void)outcome;
   if (!more) return EGPU_INTERNAL;
   memset(more, 1, bytes);
-  kept = more;
-  return kept ? EGPU_OK : EGPU_INTERNAL;
+  leaked = more;
+  return leaked ? EGPU_OK : EGPU_INTERNAL;
 }
 #include "tests/plugin/zoo/good.h"

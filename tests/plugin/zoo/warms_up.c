@@ -10,8 +10,8 @@ static int provision(const egpu_call* call, const egpu_device* device) {
   static atomic_int calls;
   (void)call, (void)device;
   if (atomic_fetch_add(&calls, 1) < 260) { /* more than ten windows of 26 */
-    char* kept = malloc(32 << 10);
-    if (kept) memset(kept, 1, 32 << 10);
+    char* cache = malloc(32 << 10);
+    if (cache) memset(cache, 1, 32 << 10);
   }
   return EGPU_OK;
 }

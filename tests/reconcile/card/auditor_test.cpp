@@ -35,7 +35,7 @@ TEST_F(AuditorTest, AMissingEntryOfABoundDeviceIsPutBack) {
   EXPECT_EQ(driver->cluster.allocationMap().quarantineReason(card), "");
 }
 
-TEST_F(AuditorTest, DriftThatWasMendedIsToldAnewWhenItComesAgain) {
+TEST_F(AuditorTest, DriftThatWasMendedIsReportedAnewWhenItComesAgain) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   const auto device = world.gpu(deviceOf("a"));
@@ -63,7 +63,7 @@ TEST_F(AuditorTest, TheSummaryIsWrittenOnceForABurst) {
   EXPECT_EQ(first.status.allocated->core + second.status.allocated->core, 350);
 }
 
-TEST_F(AuditorTest, ACardThatIsNotOfferedSaysWhy) {
+TEST_F(AuditorTest, ACardThatIsNotOfferedReportsWhy) {
   start(std::chrono::milliseconds(1000));
   const auto healthy = [&](const std::string& status) {
     world.json<cache::Gpu>(

@@ -32,16 +32,16 @@ TEST_F(SweeperTest, S3_ADeletedCardLeavesWhenItsLedgerIsEmpty) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
-TEST_F(SweeperTest, S4_ACarrierWhoseClaimWasTornOutIsLetGo) {
+TEST_F(SweeperTest, S4_AResourceClaimWhoseClaimWasTornOutIsReleased) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
-  ASSERT_TRUE(world.carrier("a"));
+  ASSERT_TRUE(world.resourceClaim("a"));
   world.removePod("p");
   world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   world.removeClaim("a");
   driver->run();
-  EXPECT_FALSE(world.carrier("a"));
+  EXPECT_FALSE(world.resourceClaim("a"));
 }
 
 /// A compromised agent creates an unlimited number of cards of its own node.
@@ -57,8 +57,8 @@ TEST_F(SweeperTest, S5_CardsThatANodeCannotHaveAreDeleted) {
   EXPECT_TRUE(world.exists("gpu-n1-1")) << "a claim has it";
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_TRUE(world.exists("gpu-n2-0"));
-  EXPECT_GT(told("n1 Warning TooManyCards"), 0) << "one event of the node, however many cards there are";
-  EXPECT_EQ(told("gpu-n1-139 Warning TooManyCards"), 0);
+  EXPECT_GT(countEvents("n1 Warning TooManyCards"), 0) << "one event of the node, however many cards there are";
+  EXPECT_EQ(countEvents("gpu-n1-139 Warning TooManyCards"), 0);
   world.addCard("n1", 200);
   driver->run();
   for (int i = 0; i < 140; ++i) left -= world.exists("gpu-n1-" + std::to_string(i)) ? 1 : 0;

@@ -60,7 +60,7 @@ TEST_F(DeletionTest, C12_ADeletionCostsSevenRequestsOfWhichOneFindsNothing) {
   driver.reset();
 }
 
-TEST_F(DeletionTest, D3_D4_RetainKeepsDeviceAndEntriesUntilClaimRefIsCleared) {
+TEST_F(DeletionTest, D3_D4_RetainLeavesDeviceAndEntriesUntilClaimRefIsCleared) {
   world.addClaim("a", "keep", {{"gpu-core", "10"}});
   settle();
   const auto name = deviceOf("a");
@@ -124,19 +124,19 @@ TEST_F(DeletionTest, C12_AClaimInUseIsNotReleased) {
   driver->run();
   EXPECT_EQ(world.gpu(device).status.phase, "Bound");
   EXPECT_TRUE(world.claim("a").metadata.deleting());
-  EXPECT_TRUE(world.carrier("a")->metadata.deleting());  // no new reservations
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.deleting());  // no new reservations
   EXPECT_EQ(world.reason("a"), "InUse");
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end");
-  EXPECT_EQ(told("a Normal InUse is being deleted; waits for pod p to end"), 1);
+  EXPECT_EQ(countEvents("a Normal InUse is being deleted; waits for pod p to end"), 1);
   const auto before = writes();
   start();
   driver->run();
   EXPECT_EQ(writes(), before);
-  EXPECT_EQ(told("a Normal InUse"), 0);
+  EXPECT_EQ(countEvents("a Normal InUse"), 0);
   world.finishPod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
-  EXPECT_FALSE(world.carrier("a"));
+  EXPECT_FALSE(world.resourceClaim("a"));
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
 }
 
@@ -204,7 +204,7 @@ TEST_F(DeletionTest, ADeviceTakenFromItsClaimByHandIsGivenBackToIt) {
   EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 100);
 }
 
-TEST_F(DeletionTest, ADeviceBeingDeletedSaysWhatItWaitsFor) {
+TEST_F(DeletionTest, ADeviceBeingDeletedReportsWhatItWaitsFor) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   const auto name = deviceOf("a");
@@ -212,7 +212,7 @@ TEST_F(DeletionTest, ADeviceBeingDeletedSaysWhatItWaitsFor) {
   driver->run();
   EXPECT_EQ(world.gpu(name).status.phase, "Bound");
   EXPECT_EQ(world.gpu(name).status.reason, "InUse");
-  EXPECT_EQ(told(name + " Normal InUse is being deleted; waits for its claim default/a to be deleted"), 1);
+  EXPECT_EQ(countEvents(name + " Normal InUse is being deleted; waits for its claim default/a to be deleted"), 1);
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   const auto before = writes();
   start();

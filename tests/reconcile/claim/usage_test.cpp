@@ -35,7 +35,7 @@ class UsageTest : public ReconcileTest {
   }
 };
 
-TEST_F(UsageTest, WhatTheCardSaysStandsOnTheClaim) {
+TEST_F(UsageTest, WhatTheCardReportsStandsOnTheClaim) {
   bound();
   EXPECT_EQ(text(), "nothing");
   usesOne("a", 3 * kGi + 100 * (1 << 20), 35);
@@ -69,7 +69,7 @@ TEST_F(UsageTest, OnceAMinuteAndOnlyIfItMovedNoticeably) {
   EXPECT_EQ(text(), "0%, 0") << "it uses nothing any more";
 }
 
-TEST_F(UsageTest, NothingThatWasNeverUsedIsTold) {
+TEST_F(UsageTest, NothingThatWasNeverUsedIsReported) {
   bound();
   const auto before = world.claim("a").metadata.resourceVersion;
   uses("gpu-n1-0", "");
@@ -144,7 +144,7 @@ TEST_F(UsageTest, ACardsUseWakesNobodyButTheClaimsThatUseOtherwise) {
   EXPECT_EQ(text("b"), "20%, 2Gi");
 }
 
-TEST_F(UsageTest, ANewControllerTellsWhatCardsSayAlready) {
+TEST_F(UsageTest, ANewControllerReportsWhatCardsReportAlready) {
   bound();
   driver.reset();
   world.json<cache::Gpu>({"", "gpu-n1-0"},
@@ -161,7 +161,7 @@ TEST_F(UsageTest, ANewControllerTellsWhatCardsSayAlready) {
   EXPECT_EQ(text(), "20%, 4Gi");
 }
 
-TEST_F(UsageTest, AClaimThatIsBeingDeletedSaysWhatItsPodUses) {
+TEST_F(UsageTest, AClaimThatIsBeingDeletedReportsWhatItsPodUses) {
   bound();
   world.addPod("p", {"a"});
   settle();

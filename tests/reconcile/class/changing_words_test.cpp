@@ -68,7 +68,7 @@ TEST_F(OtherWordsTest, ProvisionIsNotAskedInALoop) {
   }
 }
 
-TEST_F(OtherWordsTest, OutcomesThatTakeTurnsAreNoLoopEither) {
+TEST_F(OtherWordsTest, OutcomesThatAlternateAreNoLoopEither) {
   addClass();
   plugin.provisions = plugin::ReplyCode::internal;
   world.addClaim("a", "other", {{"gpu-core", "10"}});

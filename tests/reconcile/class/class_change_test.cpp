@@ -90,7 +90,7 @@ TEST_F(ClassChangeTest, C4_APolicyOfTheClaimsOwnNeedsAClassThatAllowsIt) {
   EXPECT_EQ(findCondition(world.claim("b").status.conditions, kBound)->status, "True");
 }
 
-TEST_F(ClassChangeTest, C4_HostPathsThatAreNoneAreSaidBeforeAnyPodRuns) {
+TEST_F(ClassChangeTest, C4_HostPathsThatAreNoneAreReportedBeforeAnyPodRuns) {
   world.addClass("badpaths", "Delete", "Immediate", {{"hostPaths", "/dev/vendor*, vendor"}});
   world.addClaim("a", "badpaths", {{"gpu-core", "10"}});
   settle();
@@ -173,7 +173,7 @@ TEST_F(ClassChangeTest, C3_AClaimThatThePluginCouldNotAnswerForIsTriedAgain) {
   EXPECT_EQ(world.reason("a"), "NoFit") << world.message("a");
 }
 
-TEST_F(ClassChangeTest, C3_WhileThePluginCanNotAnswerTheClassSaysSoAndAloneAsks) {
+TEST_F(ClassChangeTest, C3_WhileThePluginCanNotAnswerTheClassReportsItAndAloneAsks) {
   for (int i = 0; i < 20; ++i) world.addClaim("a" + std::to_string(i), "share", {{"gpu", "7"}});
   settle();
   world.plugin.failValidations(1'000);
@@ -199,16 +199,16 @@ TEST_F(ClassChangeTest, C2_AClassThatTheCacheHasNotSeenYetIsAskedFor) {
   world.addClaim("a", "new", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(told("a Warning ClassNotFound"), 0);
+  EXPECT_EQ(countEvents("a Warning ClassNotFound"), 0);
   driver->classes.faults.delay = driver->classes.events();
   world.json<cache::Class>({"", "new"}, R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":"true"}}})");
   world.addClaim("b", "", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
-  EXPECT_EQ(told("b Warning ClassNotFound"), 0);
+  EXPECT_EQ(countEvents("b Warning ClassNotFound"), 0);
 }
 
-TEST_F(ClassChangeTest, C3_AClassSaysThatItsPluginCannotBeReliedOn) {
+TEST_F(ClassChangeTest, C3_AClassReportsThatItsPluginCannotBeReliedOn) {
   const auto ready = [&] {
     const auto cls = support::World::must(world.client.get<cache::Class>({"", "share"}));
     const auto* condition = findCondition(cls.conditions, kReady);
@@ -301,7 +301,7 @@ TEST_F(ClassChangeTest, AnUnknownParameterIsRefusedWithAllThatIsKnown) {
       << world.message("a");
 }
 
-TEST_F(ClassChangeTest, AClassThatIsBeingDeletedStillSaysWhetherItIsReady) {
+TEST_F(ClassChangeTest, AClassThatIsBeingDeletedStillReportsWhetherItIsReady) {
   world.addClass("late-plugin", "Delete", "Immediate", {}, "late.example.com");
   const auto ready = [&] {
     const auto cls = support::World::must(world.client.get<cache::Class>({"", "late-plugin"}));

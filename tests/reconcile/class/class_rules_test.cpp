@@ -232,23 +232,23 @@ TEST_F(ClassRulesTest, ADeviceWhoseClassIsGoneIsNobodys) {
   EXPECT_EQ(bound("one"), "hand");
 }
 
-TEST_F(ClassRulesTest, AKeptDeviceGoesToNoClaimOfAnotherClass) {
+TEST_F(ClassRulesTest, ARetainedDeviceGoesToNoClaimOfAnotherClass) {
   world.addClaim("one", "keep", {{"gpu-core", "10"}});
   settle();
-  const auto kept = deviceOf("one");
+  const auto released = deviceOf("one");
   world.removeClaim("one");
   settle();
-  ASSERT_EQ(world.gpu(kept).status.phase, "Released");
-  world.json<cache::Gpu>({"", kept}, R"({"spec":{"claimRef":null}})");
+  ASSERT_EQ(world.gpu(released).status.phase, "Released");
+  world.json<cache::Gpu>({"", released}, R"({"spec":{"claimRef":null}})");
   settle();
-  world.addClaim("other", "share", {}, kept);
+  world.addClaim("other", "share", {}, released);
   world.addClaim("nameless", "keep", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("other"), reason::kStaticNotAvailable);
-  EXPECT_NE(bound("nameless"), kept);
-  world.addClaim("same", "keep", {}, kept);
+  EXPECT_NE(bound("nameless"), released);
+  world.addClaim("same", "keep", {}, released);
   settle();
-  EXPECT_EQ(bound("same"), kept);
+  EXPECT_EQ(bound("same"), released);
 }
 
 TEST_F(ClassRulesTest, AReservedDeviceGoesToItsClaimAlone) {
@@ -319,20 +319,20 @@ TEST_F(ClassRulesTest, AReservedDeviceOfAFirstConsumersClassNeedsNoConsumer) {
 TEST_F(ClassRulesTest, AReleasedDeviceIsReservedInOneWrite) {
   world.addClaim("one", "keep", {{"gpu-core", "10"}});
   settle();
-  const auto kept = deviceOf("one");
+  const auto released = deviceOf("one");
   world.removeClaim("one");
   settle();
-  world.json<cache::Gpu>({"", kept}, R"({"spec":{"claimRef":{"name":"next","uid":null}}})");
+  world.json<cache::Gpu>({"", released}, R"({"spec":{"claimRef":{"name":"next","uid":null}}})");
   settle();
-  EXPECT_EQ(world.gpu(kept).status.phase, "Available");
-  world.addClaim("thief", "keep", {}, kept);
+  EXPECT_EQ(world.gpu(released).status.phase, "Available");
+  world.addClaim("thief", "keep", {}, released);
   world.addClaim("next", "keep", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("thief"), reason::kStaticNotAvailable);
-  EXPECT_EQ(bound("next"), kept);
+  EXPECT_EQ(bound("next"), released);
 }
 
-TEST_F(ClassRulesTest, AHandMadeDeviceThatFoundNoRoomIsTriedAgain) {
+TEST_F(ClassRulesTest, AHandMadeDeviceThatFoundNoCapacityIsTriedAgain) {
   world.addClaim("all", "share", {}, "gpu-n1-0");
   settle();
   device("hand", "gpu-n1-0", "n1", "share");
@@ -436,7 +436,7 @@ TEST_F(ClassRulesTest, AFirstConsumersTolerationsCountNotTheClasses) {
   EXPECT_TRUE(world.exists(deviceOf("one")));
 }
 
-TEST_F(ClassRulesTest, WhatKeepsAPodFromABoundClaimStandsInTheColumns) {
+TEST_F(ClassRulesTest, WhatBlocksAPodOfABoundClaimStandsInTheColumns) {
   world.addClaim("one", "share", {{"gpu-core", "10"}});
   settle();
   world.addPod("p", {"one"}, true, {{"disk", "ssd"}});
@@ -505,22 +505,22 @@ TEST_F(ClassRulesTest, ACardThatIsOfItsModelAgainWakesWhoNamesADeviceOnIt) {
   world.addClass("t4", "Retain", "Immediate", {{"model", "T4"}});
   world.addClaim("one", "t4", {{"gpu-core", "10"}});
   settle();
-  const auto kept = deviceOf("one");
-  const auto card = world.gpu(kept).spec.cards[0].name;
+  const auto released = deviceOf("one");
+  const auto card = world.gpu(released).spec.cards[0].name;
   world.removeClaim("one");
   settle();
-  world.json<cache::Gpu>({"", kept}, R"({"spec":{"claimRef":null}})");
+  world.json<cache::Gpu>({"", released}, R"({"spec":{"claimRef":null}})");
   world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"model":"P4"}}})");
   settle();
-  world.addClaim("same", "t4", {}, kept);
+  world.addClaim("same", "t4", {}, released);
   settle();
   ASSERT_EQ(world.reason("same"), reason::kStaticNotAvailable) << world.message("same");
   world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"model":"T4"}}})");
   settle();
-  EXPECT_EQ(bound("same"), kept) << world.message("same");
+  EXPECT_EQ(bound("same"), released) << world.message("same");
 }
 
-TEST_F(ClassRulesTest, NoFitSaysWhyACardIsNotOfferedAndIsToldAnewWhenItRecovers) {
+TEST_F(ClassRulesTest, NoFitReportsWhyACardIsNotOfferedAndIsReportedAnewWhenItRecovers) {
   unhealthy("gpu-n1-0", "Xid79", "GPU has fallen off the bus");
   unhealthy("gpu-n1-1", "Xid48", "double bit error");
   settle();
@@ -536,7 +536,7 @@ TEST_F(ClassRulesTest, NoFitSaysWhyACardIsNotOfferedAndIsToldAnewWhenItRecovers)
   EXPECT_NE(world.message("two").find("Xid48"), std::string::npos) << world.message("two");
 }
 
-TEST_F(ClassRulesTest, NoFitOfANamedCardSaysWhyItIsNotOffered) {
+TEST_F(ClassRulesTest, NoFitOfANamedCardReportsWhyItIsNotOffered) {
   unhealthy("gpu-n1-0", "Xid79", "GPU has fallen off the bus");
   world.addClaim("one", "share", {}, "gpu-n1-0");
   settle();
@@ -546,7 +546,7 @@ TEST_F(ClassRulesTest, NoFitOfANamedCardSaysWhyItIsNotOffered) {
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
 }
 
-TEST_F(ClassRulesTest, ABoundClaimSaysThatItsCardIsUnhealthy) {
+TEST_F(ClassRulesTest, ABoundClaimReportsThatItsCardIsUnhealthy) {
   world.addClaim("one", "share", {}, "gpu-n1-0");
   world.addClaim("two", "share", {}, "gpu-n1-1");
   settle();
@@ -555,14 +555,14 @@ TEST_F(ClassRulesTest, ABoundClaimSaysThatItsCardIsUnhealthy) {
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
   EXPECT_EQ(world.reason("one", "Healthy"), reason::kUnhealthy);
   EXPECT_EQ(world.message("one", "Healthy"), "card gpu-n1-0 on node n1: Xid79: GPU has fallen off the bus");
-  EXPECT_EQ(told("one Warning Unhealthy"), 1);
+  EXPECT_EQ(countEvents("one Warning Unhealthy"), 1);
   EXPECT_EQ(world.reason("two", "Healthy"), "");
   healthy("gpu-n1-0");
   settle();
   EXPECT_EQ(world.reason("one", "Healthy"), "Healthy");
 }
 
-TEST_F(ClassRulesTest, ACardsPhaseTellsWhetherItIsFullOrUnhealthy) {
+TEST_F(ClassRulesTest, ACardsPhaseReportsWhetherItIsFullOrUnhealthy) {
   start(std::chrono::milliseconds(10));
   EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
   world.addClaim("one", "share", {}, "gpu-n1-0");

@@ -41,13 +41,13 @@ class TaintRulesTest : public ReconcileTest {
   /// Returns the Healthy condition of the claim's device in one line; "" = none.
   std::string onDevice(const std::string& claim) {
     const auto device = world.gpu(deviceOf(claim));
-    const auto* said = findCondition(device.status.conditions, kHealthy);
-    return said ? said->status + " " + said->reason + " " + said->message : "";
+    const auto* healthy = findCondition(device.status.conditions, kHealthy);
+    return healthy ? healthy->status + " " + healthy->reason + " " + healthy->message : "";
   }
   bool offered(const std::string& card) { return driver->cluster.allocationMap().quarantineReason(card).empty(); }
 };
 
-TEST_F(TaintRulesTest, KeepsNewClaimsOffTheCardWhileItStands) {
+TEST_F(TaintRulesTest, RepelsNewClaimsFromTheCardWhileItStands) {
   add("repair", "elasticgpu.io", "n1", "gpu-n1-0");
   EXPECT_EQ(driver->cluster.allocationMap().quarantineReason("gpu-n1-0"), reason::kTainted);
   world.addClaim("one", "share", {{"gpu", "1"}});
@@ -55,8 +55,8 @@ TEST_F(TaintRulesTest, KeepsNewClaimsOffTheCardWhileItStands) {
   settle();
   const auto waits = world.claim("one").status.phase == "Bound" ? "two" : "one";
   EXPECT_EQ(world.reason(waits), "NoFit");
-  const std::string says = "gpu-n1-0 on node n1 (Tainted: DeviceTaintRule repair: example.com/repair:NoSchedule)";
-  EXPECT_NE(world.message(waits).find(says), std::string::npos) << world.message(waits);
+  const std::string message = "gpu-n1-0 on node n1 (Tainted: DeviceTaintRule repair: example.com/repair:NoSchedule)";
+  EXPECT_NE(world.message(waits).find(message), std::string::npos) << world.message(waits);
   remove("repair");
   EXPECT_EQ(world.claim(waits).status.phase, "Bound") << "at once, no clock was turned";
 }
@@ -82,7 +82,7 @@ TEST_F(TaintRulesTest, AFieldThatIsNotGivenMeansAny) {
   EXPECT_FALSE(offered("gpu-n1-1"));
 }
 
-TEST_F(TaintRulesTest, WhatMeansOthersKeepsNobodyOff) {
+TEST_F(TaintRulesTest, WhatMeansOthersRepelsNobody) {
   add("other-driver", "gpu.example.com", "", "");
   add("other-node", "elasticgpu.io", "n2", "");
   add("other-device", "elasticgpu.io", "n1", "gpu-n1-7");
@@ -101,7 +101,7 @@ TEST_F(TaintRulesTest, OneOfTwoRulesThatGoesIsNotEnough) {
   EXPECT_TRUE(offered("gpu-n1-0"));
 }
 
-TEST_F(TaintRulesTest, TheCardSaysSoAndItsHealthComesFirst) {
+TEST_F(TaintRulesTest, TheCardReportsItAndItsHealthComesFirst) {
   start(std::chrono::milliseconds(1000));
   const auto phase = [&] {
     driver->run();
@@ -121,7 +121,7 @@ TEST_F(TaintRulesTest, TheCardSaysSoAndItsHealthComesFirst) {
   EXPECT_EQ(phase(), "Available//");
 }
 
-TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
+TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceReportsIt) {
   world.addClaim("one", "share", {}, "gpu-n1-0");
   world.addClaim("two", "share", {}, "gpu-n1-1");
   settle();
@@ -135,7 +135,7 @@ TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
             "card gpu-n1-0 on node n1: Tainted: DeviceTaintRule card: example.com/repair:NoSchedule");
   EXPECT_EQ(world.message("two", "Healthy"),
             "device " + deviceOf("two") + ": Tainted: DeviceTaintRule device: example.com/repair:NoExecute");
-  EXPECT_EQ(told("one Warning Tainted"), 1);
+  EXPECT_EQ(countEvents("one Warning Tainted"), 1);
   EXPECT_EQ(onDevice("one"),
             "False Tainted card gpu-n1-0 on node n1: Tainted: DeviceTaintRule card: "
             "example.com/repair:NoSchedule");
@@ -147,7 +147,7 @@ TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
   EXPECT_EQ(onDevice("one"), "True Healthy ");
 }
 
-TEST_F(TaintRulesTest, AReleasedDeviceTellsNobodysHealth) {
+TEST_F(TaintRulesTest, AReleasedDeviceReportsNobodysHealth) {
   world.addClaim("one", "keep", {}, "gpu-n1-0");
   settle();
   const auto device = deviceOf("one");
@@ -160,7 +160,7 @@ TEST_F(TaintRulesTest, AReleasedDeviceTellsNobodysHealth) {
   EXPECT_EQ(findCondition(released.status.conditions, kHealthy), nullptr);
 }
 
-TEST_F(TaintRulesTest, ANamedCardSaysWhyItIsNotOffered) {
+TEST_F(TaintRulesTest, ANamedCardReportsWhyItIsNotOffered) {
   add("repair", "", "", "gpu-n1-0");
   world.addClaim("one", "share", {}, "gpu-n1-0");
   settle();

@@ -62,7 +62,7 @@ TEST_F(LostHardwareTest, ACardThatIsIllStaysSoWhenItsNodeGoesAndComes) {
                          R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":"Xid79"}]}})",
                          "status");
   settle();
-  const auto says = [&] {
+  const auto health = [&] {
     const auto card = world.gpu("gpu-n1-0");
     const auto* healthy = findCondition(card.status.conditions, kHealthy);
     return healthy == nullptr ? std::string("nothing") : healthy->status + " " + healthy->reason;
@@ -70,11 +70,11 @@ TEST_F(LostHardwareTest, ACardThatIsIllStaysSoWhenItsNodeGoesAndComes) {
   world.removeNode("n1");
   driver->run();
   EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Failed");
-  EXPECT_EQ(says(), "False Xid79");
+  EXPECT_EQ(health(), "False Xid79");
   world.addNode("n1");
   driver->run();
   EXPECT_NE(world.gpu("gpu-n1-0").status.phase, "Failed");
-  EXPECT_EQ(says(), "False Xid79");
+  EXPECT_EQ(health(), "False Xid79");
   EXPECT_EQ(driver->cluster.allocationMap().quarantineReason("gpu-n1-0"), "Xid79");
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
@@ -112,7 +112,7 @@ TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
   world.addPod("q", {"a"});
   settle();
   EXPECT_FALSE(world.pod("q").schedulingGates.empty());
-  EXPECT_EQ(told("q Warning WaitingForClaim claim a: " + world.reason("a") + ": "), 1) << "why it stays gated";
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim a: " + world.reason("a") + ": "), 1) << "why it stays gated";
   world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Available","reason":null}})", "status");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
@@ -121,7 +121,7 @@ TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
   world.removePod("q");
 }
 
-TEST_F(LostHardwareTest, ACardThatIsBeingDeletedSaysThatItGoesAndWhatIsUsedOfIt) {
+TEST_F(LostHardwareTest, ACardThatIsBeingDeletedReportsThatItGoesAndWhatIsUsedOfIt) {
   start(std::chrono::seconds(1));
   world.addClaim("a", "share", {}, "gpu-n1-0");
   world.addPod("p", {"a"});
@@ -209,7 +209,7 @@ TEST_F(LostHardwareTest, ADeviceWithoutAClaimNamesItsLostCard) {
   support::World::mustOk(world.client.remove<cache::Gpu>({"", device}));
 }
 
-TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneSaysWhatItWaitsFor) {
+TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneReportsWhatItWaitsFor) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -229,7 +229,7 @@ TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneSaysWhatItWaitsFor) {
   EXPECT_FALSE(world.exists(device));
 }
 
-TEST_F(LostHardwareTest, AClaimWhoseIntentCannotBeUndoneSaysWhatItWaitsFor) {
+TEST_F(LostHardwareTest, AClaimWhoseIntentCannotBeUndoneReportsWhatItWaitsFor) {
   world.plugin.answer({{plugin::ReplyCode::invalid, "not this one"}});
   world.plugin.answerDeprovisions({plugin::ReplyCode::internal, "busy"});
   const auto device = "egpu-" + world.addClaim("a", "share", {{"gpu-core", "10"}}).metadata.uid;

@@ -63,7 +63,7 @@ TEST_F(ProvisioningTest, C7_APluginThatIsDownIsAskedAgain) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
-TEST_F(ProvisioningTest, W3_AClaimSaysThatItsPluginTakesItsTime) {
+TEST_F(ProvisioningTest, W3_AClaimReportsThatItsPluginTakesItsTime) {
   std::string during;
   world.plugin.before = [&] {
     world.clock.advance(std::chrono::seconds(2));
@@ -81,7 +81,7 @@ TEST_F(ProvisioningTest, W3_AClaimSaysThatItsPluginTakesItsTime) {
   EXPECT_EQ(writes() - before, 6u) << "the usual call is not worth a word";
 }
 
-TEST_F(ProvisioningTest, W3_WhatCameOfASlowCallIsSaidAtOnce) {
+TEST_F(ProvisioningTest, W3_WhatCameOfASlowCallIsReportedAtOnce) {
   world.plugin.before = [&] {
     world.clock.advance(std::chrono::seconds(2));
     (void)driver->reconciler.step(callsKey(support::World::kPlugin));
@@ -144,7 +144,7 @@ TEST_F(ProvisioningTest, C7_ARefusalOfAFirstConsumersClaimEnds) {
   world.removePod("q");
 }
 
-TEST_F(ProvisioningTest, C7_ARescheduleUnderAReservationSaysSoAndIsAskedAgain) {
+TEST_F(ProvisioningTest, C7_ARescheduleUnderAReservationReportsItAndIsAskedAgain) {
   world.plugin.answer({{plugin::ReplyCode::reschedule, "no slot"}}, true);
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});

@@ -61,8 +61,8 @@ class GangTest : public ReconcileTest {
     return !driver->cluster.queries().nodeReservations().empty() && phase("later") == "Pending";
   }
   /// Number of events of the pod of late(name) whose message begins with the text.
-  int64_t podTold(const std::string& name, const std::string& message) const {
-    return told("p-" + name + " Warning WaitingForClaim claim " + name + ": " + message);
+  int64_t countPodEvents(const std::string& name, const std::string& message) const {
+    return countEvents("p-" + name + " Warning WaitingForClaim claim " + name + ": " + message);
   }
   std::string nodeOf(const std::string& claim) { return world.claim(claim).status.nodeName; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
@@ -71,14 +71,14 @@ class GangTest : public ReconcileTest {
   int64_t used() { return driver->cluster.allocationMap().totals().usedCore; }
 };
 
-TEST_F(GangTest, C14_ThePodsOfAGangAreToldEachReasonInTurn) {
+TEST_F(GangTest, C14_ThePodsOfAGangReportEachReasonInOrder) {
   const core::StringMap whole = {{"gpu", "2"}};
   late("a", "3", {}, whole);
   late("b", "3", {}, whole);
-  EXPECT_EQ(podTold("a", "WaitingForGang"), 1);
+  EXPECT_EQ(countPodEvents("a", "WaitingForGang"), 1);
   late("c", "3", {}, whole);
   ASSERT_EQ(world.reason("a"), "NoFit") << world.message("a");
-  EXPECT_EQ(podTold("a", "NoFit: 2 of 3 members of gang train fit"), 1);
+  EXPECT_EQ(countPodEvents("a", "NoFit: 2 of 3 members of gang train fit"), 1);
 }
 
 TEST_F(GangTest, C14_HoldsNothingWhileOneIsMissing) {
@@ -124,7 +124,7 @@ TEST_F(GangTest, HoldsNothingWhileOneDoesNotFit) {
 }
 
 /// Small claims that come and go take every freed card, until nodes are reserved for the gang.
-TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
+TEST_F(GangTest, NodesAreReservedForOneThatHasWaitedForLong) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* node : {"n3", "n4"}) {
     world.addNode(node);
@@ -160,7 +160,7 @@ TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
 }
 
-TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
+TEST_F(GangTest, NoNodesAreReservedForOneThatIsWholeNoMore) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   ASSERT_TRUE(waitsWithReservedNodes());
   world.removeClaim("c");
@@ -169,7 +169,7 @@ TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
-TEST_F(GangTest, NoNodesAreKeptForMembersThatAreNoneAnyMore) {
+TEST_F(GangTest, NoNodesAreReservedForMembersThatAreNoneAnyMore) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   ASSERT_TRUE(waitsWithReservedNodes());
   for (const auto* name : {"a", "b", "c"})
@@ -179,7 +179,7 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatAreNoneAnyMore) {
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
-TEST_F(GangTest, NoNodesAreKeptForMembersThatAreToHaveADevice) {
+TEST_F(GangTest, NoNodesAreReservedForMembersThatAreToHaveADevice) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   ASSERT_TRUE(waitsWithReservedNodes());
   for (const auto* name : {"a", "b", "c"})
@@ -189,7 +189,7 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatAreToHaveADevice) {
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
-TEST_F(GangTest, NoNodesAreKeptForMembersThatOthersKeepFromGoing) {
+TEST_F(GangTest, NoNodesAreReservedForMembersThatOthersBlock) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   ASSERT_TRUE(waitsWithReservedNodes());
   for (const auto* name : {"a", "b", "c"}) {
@@ -201,7 +201,7 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatOthersKeepFromGoing) {
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
-TEST_F(GangTest, NodesAreKeptWhoseHoldersHaveTheirCpuToo) {
+TEST_F(GangTest, NodesAreReservedWhoseHoldersHaveTheirCpuToo) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* node : {"n3", "n4"}) {
     world.addNode(node);
@@ -229,7 +229,7 @@ TEST_F(GangTest, NodesAreKeptWhoseHoldersHaveTheirCpuToo) {
       << "one has room for one of these pods: " << world.message("a");
 }
 
-TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {
+TEST_F(GangTest, WhatAQuotaWithholdsFromItNamesWhoHasIt) {
   cache::Quota quota;
   quota.metadata.name = "team";
   quota.metadata.namespace_ = "default";
@@ -248,7 +248,7 @@ TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
-TEST_F(GangTest, OfAQuotaThatLeavesLessThanAllNeedNoRemedyIsTold) {
+TEST_F(GangTest, OfAQuotaThatLeavesLessThanAllNeedNoRemedyIsReported) {
   cache::Quota quota;
   quota.metadata.name = "team";
   quota.metadata.namespace_ = "default";
@@ -261,7 +261,7 @@ TEST_F(GangTest, OfAQuotaThatLeavesLessThanAllNeedNoRemedyIsTold) {
             "used by claims that are decided with it: 1 too little for another 1");
 }
 
-TEST_F(GangTest, WhatAQuotaKeepsFromItWaitsForWhatPodsLackElsewhere) {
+TEST_F(GangTest, WhatAQuotaWithholdsFromItWaitsForWhatPodsLackElsewhere) {
   for (const auto* card : {"gpu-n2-0", "gpu-n2-1"})
     world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"model":"A100"}}})");
   cache::Quota quota;
@@ -325,7 +325,7 @@ TEST_F(GangTest, ItsPodsGoWithTheLastMember) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(GangTest, C13_AllOfItsMembersMakeRoomTogether) {
+TEST_F(GangTest, C13_AllOfItsMembersFreeCapacityTogether) {
   world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
   core::PriorityClass high;
   high.metadata.name = "high";
@@ -351,7 +351,7 @@ TEST_F(GangTest, C13_AllOfItsMembersMakeRoomTogether) {
   for (const auto* name : {"a", "b"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
-TEST_F(GangTest, MistakesAreSaid) {
+TEST_F(GangTest, MistakesAreReported) {
   member("a", "1");
   EXPECT_EQ(world.reason("a"), "InvalidParameter");
   member("b", "2", {}, "x");
@@ -359,7 +359,7 @@ TEST_F(GangTest, MistakesAreSaid) {
   EXPECT_NE(world.message("b").find("a different size"), std::string::npos) << world.message("b");
 }
 
-TEST_F(GangTest, AClaimThatSaysAnotherSizeKeepsTheOthersFromNothing) {
+TEST_F(GangTest, AClaimThatStatesAnotherSizeDoesNotBlockTheOthers) {
   member("a", "2");
   member("b", "3");
   EXPECT_EQ(world.message("b"), "claim a sets a different size or topology for gang train");
@@ -465,7 +465,7 @@ TEST_F(GangTest, ClaimsBeyondTheSizeWakeNoOthers) {
   EXPECT_LT(driver->steps, 20);
 }
 
-TEST_F(GangTest, AMistakeOnABoundClaimKeepsNoPodBehindItsGate) {
+TEST_F(GangTest, AMistakeOnABoundClaimHoldsNoPodBehindItsGate) {
   world.addClaim("a", "share", {{"gpu", "1"}});
   settle();
   world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang":"x"}}})");
@@ -683,7 +683,7 @@ TEST_F(GangFails, C14_AgainAndAgainFreesTheRestAfterSixMinutes) {
   EXPECT_EQ(bound(), 3) << world.message(last());
 }
 
-TEST_F(GangFails, C14_TheRestIsKeptWhileAPodOfItRuns) {
+TEST_F(GangFails, C14_TheRestIsRetainedWhileAPodOfItRuns) {
   for (const auto* name : {"a", "b", "c"}) world.addPod(std::string("p-") + name, {name});
   for (const auto* name : {"a", "b", "c"}) member(name);
   EXPECT_EQ(bound(), 3);
@@ -721,7 +721,7 @@ TEST_F(GangFails, ADeviceThatAUserDeletesIsHeldAsAnyOther) {
   EXPECT_EQ(world.gpu(deviceOf("a")).status.reason, "InUse");
 }
 
-TEST_F(GangFails, C14_WhatIsMarkedIsKeptIfTheGangIsWholeAgain) {
+TEST_F(GangFails, C14_WhatIsMarkedIsRetainedIfTheGangIsWholeAgain) {
   for (const auto* name : {"a", "b", "c"}) member(name);
   world.removeClaim("c");
   settle();

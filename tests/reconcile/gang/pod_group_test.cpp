@@ -117,7 +117,7 @@ TEST_F(PodGroupTest, C14_OneMemberReportsTheNumber_OfAnyOrder) {
   }
 }
 
-TEST_F(PodGroupTest, C14_V1_OthersMakeRoomForAllOfItOrForNone) {
+TEST_F(PodGroupTest, C14_V1_OthersFreeCapacityForAllOfItOrForNone) {
   world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
   const std::vector<std::string> spares{"s1", "s2", "s3", "s4"};
   for (const auto& name : spares) world.addClaim(name, "spare", {{"gpu", "1"}});
@@ -221,7 +221,7 @@ TEST_F(PodGroupTest, AnnotationsCountAndThePodHearsOfIt) {
   EXPECT_EQ(world.claim(claimOf("a")).metadata.annotations,
             (core::StringMap{{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}}));
   EXPECT_EQ(message("a"), "1 of 2 members of gang g is here");
-  EXPECT_EQ(told("a Warning AnnotationCounts "), 1);
+  EXPECT_EQ(countEvents("a Warning AnnotationCounts "), 1);
 }
 
 TEST_F(PodGroupTest, TwoGangsOnOneClaimAreAMistake) {
@@ -232,7 +232,7 @@ TEST_F(PodGroupTest, TwoGangsOnOneClaimAreAMistake) {
   EXPECT_EQ(world.reason("x"), "InvalidParameter");
 }
 
-TEST_F(PodGroupTest, WithoutTheKindPodGroupsAreNotLookedAt) {
+TEST_F(PodGroupTest, WithoutTheKindPodGroupsAreNotRead) {
   driver->stores.podGroupsServed = false;
   pod("a");
   EXPECT_EQ(phase("a"), "Bound");
@@ -253,7 +253,7 @@ TEST_F(PodGroupTest, AClaimMadeByHandMayNameItAndWaitsForItsPod) {
   EXPECT_EQ(phase("a"), "Bound") << message("a");
 }
 
-TEST_F(PodGroupTest, C13_AllOfItsClaimsMakeRoomTogether) {
+TEST_F(PodGroupTest, C13_AllOfItsClaimsFreeCapacityTogether) {
   world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
   core::PriorityClass high;
   high.metadata.name = "high";
@@ -296,16 +296,16 @@ TEST_F(PodGroupTest, C14_ByAnnotationsToo) {
   stamps.claim.requestName = "accelerator";
   stamps.claim.config.push_back({{}, "elasticgpu.io", R"({"egpuClassName":"share"})"});
   (void)World::must(world.client.create(stamps));
-  const auto says = [](core::Pod& made) {
+  const auto annotate = [](core::Pod& made) {
     made.podGroupName.clear();
     made.metadata.annotations = {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}};
   };
   tooLarge();
   pod("b", {"gpu"}, "share", [&](core::Pod& made) {
-    says(made);
+    annotate(made);
     made.resourceClaims.push_back({"other", "other", ""});
   });
-  pod("a", {"gpu"}, "share", says);
+  pod("a", {"gpu"}, "share", annotate);
   ASSERT_TRUE(goes("a")) << message("a");
   ASSERT_FALSE(goes("b"));
   succeeds("a");

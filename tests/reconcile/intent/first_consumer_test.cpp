@@ -51,8 +51,8 @@ class FirstConsumerTest : public ReconcileTest {
   }
   /// Returns the node of the claim's allocation; empty: none.
   std::string nodeOf(const std::string& claim) {
-    const auto carrier = world.carrier(claim);
-    return carrier && carrier->allocation ? carrier->allocation->nodeName : "";
+    const auto resourceClaim = world.resourceClaim(claim);
+    return resourceClaim && resourceClaim->allocation ? resourceClaim->allocation->nodeName : "";
   }
   bool gated(const std::string& name) { return !world.pod(name).schedulingGates.empty(); }
   /// Runs controller and scheduler alternately, with a little time in between.
@@ -94,21 +94,21 @@ TEST_F(FirstConsumerTest, W9_ClaimWithDeviceAndItsGatedPodGoFirst) {
   settle();
   EXPECT_FALSE(claimFirst()) << "it waits for a pod";
   world.addPod("p", {"a"});
-  int decided = 0, carried = 0;
+  int decided = 0, allocated = 0;
   for (bool more = true; more;) {
     more = driver->poll();
-    const auto carrier = driver->stores.carriers.get({"default", "a"});
+    const auto resourceClaim = driver->stores.resourceClaims.get({"default", "a"});
     const auto pod = driver->stores.pods.get({"default", "p"});
     const bool hasDevice = !driver->stores.devicesOfClaim(world.claim("a").metadata.uid).empty();
     const bool isGated = pod && !pod->schedulingGates.empty();
     EXPECT_EQ(claimFirst(), hasDevice);
     EXPECT_EQ(podFirst(), isGated);
     decided += hasDevice && isGated;
-    carried += carrier && carrier->allocation && isGated;
+    allocated += resourceClaim && resourceClaim->allocation && isGated;
     more = driver->stepOnce() || more;
   }
-  EXPECT_GT(decided, carried) << "seen between W1 and W8";
-  EXPECT_GT(carried, 0) << "seen between W8 and W9";
+  EXPECT_GT(decided, allocated) << "seen between W1 and W8";
+  EXPECT_GT(allocated, 0) << "seen between W8 and W9";
   world.schedule("p");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
@@ -126,7 +126,7 @@ TEST_F(FirstConsumerTest, C5_PodDoesNotGoFirstAfterASearchInVain) {
   EXPECT_FALSE(driver->reconciler.goesFirst("pod/default/p"));
 }
 
-TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
+TEST_F(FirstConsumerTest, ANodeIsReservedOnlyWhileAPodWantsTheClaim) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
   world.addClaim("large", "late", {{"gpu", "2"}});
@@ -147,7 +147,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   EXPECT_EQ(world.claim("next").status.phase, "Bound") << world.message("next");
 }
 
-TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
+TEST_F(FirstConsumerTest, ANodeIsReservedWhereSomeAreLikedBetter) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   world.addNode("n3");  // without cards, and most preferred
   for (const auto* name : {"n1", "n2"})
@@ -159,7 +159,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
   EXPECT_EQ(driver->cluster.queries().nodeReservations().front().node, "n1");
 }
 
-TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
+TEST_F(FirstConsumerTest, ANodeIsReservedWhoseHoldersHaveItsCpuToo) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   const auto asks = [](const char* cpu) { return [cpu](auto& p) { p.containers[0].requests = {{"cpu", cpu}}; }; };
   for (const std::string name : {"f1", "f2", "f3"}) {
@@ -196,7 +196,7 @@ TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
   EXPECT_EQ(this->writes(), writes) << "the text stays the same";
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheCpu) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedWherePodsThatAreReplacedHaveTheCardsOrTheCpu) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   // The embedded server has no ReplicaSets, and deletes pods whose owner does not exist.
   const auto node = World::must(world.client.get<core::Node>({"", "n1"}));
@@ -224,7 +224,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheC
       << world.message("large");
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedWhoseCpuPodsWithoutClaimsHave) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"n1", "n2"}) world.occupy(std::string("on-") + name, name, "60");
   world.addClaim("large", "late", {{"gpu", "1"}});
@@ -235,7 +235,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << "they would stay, and the cards stand idle";
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedForAnAlternativeThatIsOverItsQuota) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   cache::Quota quota;
   quota.metadata.name = "team";
@@ -258,7 +258,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << world.message("either");
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedForLongForAPodThatCanNotChoose) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
   settle();
@@ -274,7 +274,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
 }
 
-TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
+TEST_F(FirstConsumerTest, ANodeStaysReservedWhereNothingHappens) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   largeClaimWaits();
   triesAgainAfter(seconds(601));
@@ -313,7 +313,7 @@ TEST_F(FirstConsumerTest, TwoPodsAtOnceDontGetTheSameCpu) {
   EXPECT_EQ(nodes, (std::multiset<std::string>{"", "n1", "n2"}));
 }
 
-TEST_F(FirstConsumerTest, RoomThatAPodWithoutClaimsGivesBackIsNoticedByEvent) {
+TEST_F(FirstConsumerTest, CapacityThatAPodWithoutClaimsGivesBackIsNoticedByEvent) {
   world.occupy("other-1", "n1", "60");
   world.occupy("other-2", "n2", "60");
   claims({"a"});
@@ -374,7 +374,7 @@ TEST_F(FirstConsumerTest, AllClaimsOfThePodTogether) {
       << world.message("large");
 }
 
-TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim) {
+TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndReportedOnTheClaim) {
   claims({"a"});
   world.addPod("p", {"a"});
   settle();
@@ -387,9 +387,9 @@ TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim
   settle();
   EXPECT_NE(nodeOf("a"), first);
   EXPECT_NE(nodeOf("a"), "");
-  EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
-                 " is no longer used: the scheduler could not place pod p there: " +
-                 "0/2 nodes are available: 1 node(s) had a host port in use."),
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable node " + first +
+                        " is no longer used: the scheduler could not place pod p there: " +
+                        "0/2 nodes are available: 1 node(s) had a host port in use."),
             1);
   EXPECT_NE(world.message("a").find("node " + first + " is not tried for a while"), std::string::npos)
       << world.message("a");
@@ -435,8 +435,8 @@ TEST_F(FirstConsumerTest, APodThatIsNotPlacedInTimeGoesElsewhere) {
   driver->run(minutes(2));
   EXPECT_NE(nodeOf("a"), "");
   EXPECT_NE(nodeOf("a"), first);
-  EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
-                 " is no longer used: the scheduler has not placed pod p there in 5 minutes"),
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable node " + first +
+                        " is no longer used: the scheduler has not placed pod p there in 5 minutes"),
             1);
   world.schedule("p");
   settle();
@@ -450,7 +450,7 @@ TEST_F(FirstConsumerTest, NoNodeIsChosenForAPodWhileItIsBehindAnothersGate) {
   settle();
   driver->run(minutes(30));
   EXPECT_EQ(nodeOf("a"), "");
-  EXPECT_EQ(told("a Warning NodeUnsuitable"), 0);
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable"), 0);
   EXPECT_EQ(world.pod("p").schedulingGates.size(), 2u);
   world.json<core::Pod>({"default", "p"}, R"({"spec":{"schedulingGates":[{"name":"elasticgpu.io/claims"}]}})");
   settle();
@@ -535,7 +535,7 @@ TEST_F(FirstConsumerTest, APodThatTheChosenNodeDoesNotSuitWaitsAndTakesItFromNob
   world.removePod("p");
 }
 
-TEST_F(FirstConsumerTest, WhereNoNodeHasRoomThePodsOfLowerPriorityMayGoAndOnlyOnce) {
+TEST_F(FirstConsumerTest, WhereNoNodeHasCapacityThePodsOfLowerPriorityMayGoAndOnlyOnce) {
   world.occupy("low-1", "n1", "60");
   world.occupy("low-2", "n2", "60");
   claims({"a"});

@@ -61,7 +61,7 @@ TEST_F(ExplainerTest, OneCallIsShortHoweverManyAreRequested) {
   EXPECT_FALSE(explained.isMoreRequested);
 }
 
-TEST_F(ExplainerTest, ARepeatedRequestReplacesTheTextAndKeepsItsPosition) {
+TEST_F(ExplainerTest, ARepeatedRequestReplacesTheTextAndRetainsItsPosition) {
   request("a", {}, "old");
   request("b");
   request("a", {}, "new");

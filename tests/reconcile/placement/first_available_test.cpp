@@ -61,7 +61,7 @@ class FirstAvailableTest : public ReconcileTest {
   }
 };
 
-TEST_F(FirstAvailableTest, C6_TheFirstThatFitsIsGivenAndSaidOnDeviceAndClaim) {
+TEST_F(FirstAvailableTest, C6_TheFirstThatFitsIsGivenAndReportedOnDeviceAndClaim) {
   claim("free", {cards("two", "2"), cards("one", "1")});
   EXPECT_EQ(got("free"), "Bound two");
   EXPECT_EQ(world.gpu(deviceOf("free")).spec.alternative, "two");
@@ -75,7 +75,7 @@ TEST_F(FirstAvailableTest, C6_TheFirstThatFitsIsGivenAndSaidOnDeviceAndClaim) {
   EXPECT_EQ(world.claim("beside").status.capacity.at("memory"), "16Gi");
 }
 
-TEST_F(FirstAvailableTest, C6_WithoutRoomEachSaysWhyNotAndWhateverHelpsAnyOfThemWakes) {
+TEST_F(FirstAvailableTest, C6_WithoutCapacityEachReportsWhyNotAndWhateverHelpsAnyOfThemWakes) {
   take("a", {{"gpu", "1"}});
   take("b", {{"gpu-memory", "12Gi"}});
   claim("c", {cards("two", "2"), memory("most", "8Gi")});
@@ -134,7 +134,7 @@ TEST_F(FirstAvailableTest, C2_OnCardsOfTheModelsThatAnAlternativeNames) {
   EXPECT_NE(world.message("b").find("spec.firstAvailable[0].models"), std::string::npos) << world.message("b");
 }
 
-TEST_F(FirstAvailableTest, C4_WhatCantBeRepresentedIsSaidOfItsAlternative) {
+TEST_F(FirstAvailableTest, C4_WhatCantBeRepresentedIsReportedOfItsAlternative) {
   claim("a", {cards("one", "1"), {"odd", {}, {{"elasticgpu.io/gpu-core", "150"}}}});
   EXPECT_EQ(world.reason("a", "Accepted"), "NotRepresentable");
   EXPECT_EQ(world.message("a").rfind("spec.firstAvailable[1].resources.requests[elasticgpu.io/gpu-core]", 0), 0u)
@@ -168,7 +168,7 @@ TEST_F(FirstAvailableTest, C5_AFirstConsumersClaimsAreTriedInEachCombination) {
   EXPECT_EQ(got("b"), "Bound little");
 }
 
-TEST_F(FirstAvailableTest, C5_AFirstConsumerWithoutRoomSaysWhyOfEach) {
+TEST_F(FirstAvailableTest, C5_AFirstConsumerWithoutCapacityReportsWhyOfEach) {
   take("hog", {{"gpu", "2"}});
   claim("a", {cards("two", "2"), memory("some", "2Gi")}, "late");
   world.addPod("p", {"a"});

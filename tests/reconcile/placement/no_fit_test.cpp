@@ -51,8 +51,8 @@ TEST_F(NoFitTest, C6_APodWithoutGateFollowsALabelThatItWaitsFor) {
   EXPECT_EQ(world.reason("a"), "NoFit");
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
   settle();
-  ASSERT_TRUE(world.carrier("a"));
-  EXPECT_TRUE(world.carrier("a")->allocation);
+  ASSERT_TRUE(world.resourceClaim("a"));
+  EXPECT_TRUE(world.resourceClaim("a")->allocation);
 }
 
 TEST_F(NoFitTest, C6_ACordonedNodeIsTriedAgainWhenItIsBack) {
@@ -108,7 +108,7 @@ TEST_F(NoFitTest, C6_AModelThatNoCardHasNamesThoseThatExist) {
   EXPECT_EQ(findCondition(share.conditions, kModelsExist), nullptr) << "it names no model";
 }
 
-TEST_F(NoFitTest, C6_ARetainedDeviceThatIsDeletedMakesRoom) {
+TEST_F(NoFitTest, C6_ARetainedDeviceThatIsDeletedFreesCapacity) {
   world.addClaim("a", "keep", {{"gpu", "2"}});
   settle();
   const auto name = deviceOf("a");
@@ -122,7 +122,7 @@ TEST_F(NoFitTest, C6_ARetainedDeviceThatIsDeletedMakesRoom) {
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
 }
 
-TEST_F(NoFitTest, C6_NoFitSaysWhyNodesDontSuitThePod) {
+TEST_F(NoFitTest, C6_NoFitReportsWhyNodesDontSuitThePod) {
   world.addClass("later", "Delete", "WaitForFirstConsumer");
   world.addClaim("a", "later", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
@@ -133,7 +133,7 @@ TEST_F(NoFitTest, C6_NoFitSaysWhyNodesDontSuitThePod) {
       << world.message("a");
 }
 
-TEST_F(NoFitTest, C6_AFirstConsumerWithoutRoomSaysSoAndIsTriedAgain) {
+TEST_F(NoFitTest, C6_AFirstConsumerWithoutCapacityReportsItAndIsTriedAgain) {
   world.addClaim("a", "late", {{"gpu", "3"}});
   world.addPod("p", {"a"});
   settle();

@@ -67,7 +67,7 @@ TEST_F(PreferredTest, C6_WhoHasNoSuchSlotIsNotAsked) {
   EXPECT_TRUE(world.plugin.wishes().empty());
 }
 
-TEST_F(PreferredTest, C6_AtMostSixteenPlacesAreShown) {
+TEST_F(PreferredTest, C6_NoMoreThanSixteenPlacesAreShown) {
   addNodes(30);
   world.plugin.preferBy(backwards);
   world.addClaim("a", "share", {{"gpu-core", "50"}});
@@ -91,7 +91,7 @@ TEST_F(PreferredTest, C6_AVetoedNodeIsPassedOver) {
   EXPECT_THAT(world.message("c"), HasSubstr("too warm"));
 }
 
-TEST_F(PreferredTest, C6_WhereAllAreVetoedTheClaimSaysWhyAndIsTriedAgain) {
+TEST_F(PreferredTest, C6_WhereAllAreVetoedTheClaimReportsWhyAndIsTriedAgain) {
   world.plugin.preferBy(vetoes({"n1"}));
   world.addClaim("a", "share", {{"gpu-core", "50"}});
   settle();

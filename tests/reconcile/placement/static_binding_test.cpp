@@ -16,7 +16,7 @@ TEST_F(StaticBindingTest, C9_StaticNotAvailable) {
   EXPECT_EQ(world.reason("c"), "StaticNotAvailable");
 }
 
-TEST_F(StaticBindingTest, C9_WhoseADeviceIsIsToldByNameInItsOwnNamespaceAlone) {
+TEST_F(StaticBindingTest, C9_TheOwnerOfADeviceIsReportedByNameInItsOwnNamespaceAlone) {
   world.addNamespace("team");
   world.addClaim("secret", "share", {{"gpu-core", "10"}});
   settle();

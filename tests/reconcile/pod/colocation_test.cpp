@@ -70,7 +70,7 @@ class TogetherTest : public ReconcileTest {
   bool read = false;
 };
 
-TEST_F(TogetherTest, W1_APodThatIsLateKeepsNothingOfWhatItDecided) {
+TEST_F(TogetherTest, W1_APodThatIsLateRetainsNothingOfWhatItDecided) {
   claim("a");
   pod("p", {"a"});
   pod("q", {"a"}, [](auto& p) {
@@ -88,7 +88,7 @@ TEST_F(TogetherTest, W1_APodThatIsLateKeepsNothingOfWhatItDecided) {
   EXPECT_FALSE(gated("q"));
 }
 
-TEST_F(TogetherTest, W1_TheRoomThatALatePodGivesBackIsNoticedByEvent) {
+TEST_F(TogetherTest, W1_TheCapacityThatALatePodGivesBackIsNoticedByEvent) {
   claim("a");
   pod("p", {"a"});
   pod("q", {"a"}, [](auto& p) {
@@ -135,7 +135,7 @@ TEST_F(TogetherTest, W1_TheOtherClaimsOfALatePodFollowTheOneThatIsThere) {
   EXPECT_EQ(used(), 2000);
 }
 
-TEST_F(TogetherTest, W1_ADeviceOfThatNameThatIsAnothersIsSaidAndNotAskedForInALoop) {
+TEST_F(TogetherTest, W1_ADeviceOfThatNameThatIsAnothersIsReportedAndNotAskedForInALoop) {
   claim("a");
   cache::Gpu foreign;
   foreign.metadata.name = deviceOf("a");
@@ -182,7 +182,7 @@ TEST_F(TogetherTest, W1_ADeviceOfThatNameThatGoesLetsItsClaimBind) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
 }
 
-TEST_F(TogetherTest, ClaimsThatStandApartAreSaidToWhileAnotherIsStillOpen) {
+TEST_F(TogetherTest, ClaimsThatStandApartAreReportedWhileAnotherIsStillOpen) {
   world.addClaim("x", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
   world.addClaim("y", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
   claim("c", {{"gpu-core", "10"}});
@@ -281,8 +281,9 @@ TEST_F(PinnedTest, AnIdleIntentOfThePodGoesWhereAllOfItsClaimsFit) {
   EXPECT_EQ(nodeOf("a"), "n2");
   EXPECT_EQ(nodeOf("b"), "n2");
   EXPECT_FALSE(gated("p"));
-  EXPECT_EQ(
-      told("a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"), 1);
+  EXPECT_EQ(countEvents(
+                "a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"),
+            1);
 }
 
 TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
@@ -292,7 +293,7 @@ TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
   EXPECT_EQ(nodeOf("a"), "n1");
   EXPECT_EQ(world.reason("b"), "NoFit");
   EXPECT_NE(world.message("b").find("claim a of pod p is on node n1"), std::string::npos) << world.message("b");
-  EXPECT_EQ(told("a Warning NodeUnsuitable"), 0);
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable"), 0);
   // It moves as soon as moving helps.
   freeCard("n2", 0);
   driver->run();
@@ -366,7 +367,7 @@ TEST_F(TogetherTest, C6_AReasonThatIsOverIsReplaced) {
   EXPECT_EQ(world.message("b"), "waits for claim a of pod p: all claims of a pod go to one node");
 }
 
-TEST_F(TogetherTest, C6_AClaimOfAPodWhoseOtherClaimsAreApartSaysSo) {
+TEST_F(TogetherTest, C6_AClaimOfAPodWhoseOtherClaimsAreApartReportsIt) {
   world.addClaim("x", "share", {{"gpu", "1"}}, "gpu-n1-0");
   world.addClaim("y", "share", {{"gpu", "1"}}, "gpu-n2-0");
   claim("a");
@@ -396,7 +397,7 @@ TEST_F(TogetherTest, C6_AClaimNamesTheClaimOrTemplateOfItsPodThatIsNotThere) {
   EXPECT_EQ(this->writes(), writes);
 }
 
-TEST_F(TogetherTest, C6_APodIsNotToldWhatKeepsAnotherPodFromASharedClaim) {
+TEST_F(TogetherTest, C6_APodDoesNotReportWhatBlocksAnotherPodOfASharedClaim) {
   world.addClaim("x", "share", {{"gpu", "1"}}, "gpu-n1-0");
   world.addClaim("y", "share", {{"gpu", "1"}}, "gpu-n2-0");
   settle();
@@ -407,11 +408,11 @@ TEST_F(TogetherTest, C6_APodIsNotToldWhatKeepsAnotherPodFromASharedClaim) {
   pod("q", {"a", "x"}, [](auto& made) { made.nodeSelector = {{"zone", "y"}}; });
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit");
-  EXPECT_EQ(told("q Warning WaitingForClaim claim a: NoFit"), 1);
-  EXPECT_EQ(told("q Warning WaitingForClaim claim x"), 0);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim a: NoFit"), 1);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim x"), 0);
 }
 
-TEST_F(TogetherTest, C6_AClaimThatOtherPodsUseTooKeepsItsReason) {
+TEST_F(TogetherTest, C6_AClaimThatOtherPodsUseTooRetainsItsReason) {
   world.addClaim("own", "share", {{"gpu", "3"}});
   claim("a", {{"gpu", "3"}});
   pod("p", {"a"});
@@ -443,7 +444,7 @@ TEST_F(TogetherTest, C6_NoClaimIsBlamedWhereOnlyTogetherTheyDontFit) {
   EXPECT_EQ(nodeOf("b"), "n2");
 }
 
-TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
+TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsReported) {
   world.addClaim("b", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
   world.addClaim("c", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
   for (const auto* node : {"n1", "n2"}) occupyCard(node, 1);
@@ -454,11 +455,11 @@ TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
   world.clock.advance(std::chrono::seconds(1));  // creation times are whole seconds
   pod("q3", {"c", "a"});
   settle();
-  const auto said = world.message("a");
-  EXPECT_NE(said.find("claim b of pod q1"), std::string::npos) << said;
+  const auto message = world.message("a");
+  EXPECT_NE(message.find("claim b of pod q1"), std::string::npos) << message;
   const auto version = world.claim("a").metadata.resourceVersion;
   driver->run(std::chrono::minutes(2));
-  EXPECT_EQ(world.message("a"), said);
+  EXPECT_EQ(world.message("a"), message);
   EXPECT_EQ(world.claim("a").metadata.resourceVersion, version);
 }
 
@@ -546,7 +547,7 @@ TEST_F(TogetherTest, NothingIsRememberedOfWhatIsGone) {
     pod("missing" + n, {"nowhere" + n});
     world.addClaim("waits" + n, "share", {{"gpu", "2"}});
     settle();
-    ASSERT_TRUE(world.carrier("small" + n));
+    ASSERT_TRUE(world.resourceClaim("small" + n));
     world.clearAllocation("small" + n);
     settle();
     EXPECT_GT(driver->reconciler.remembered(), 3u);
@@ -583,7 +584,8 @@ TEST_F(TogetherTest, ADecisionThatNobodyWritesIsDriftAfterAMinute) {
   EXPECT_EQ(driver->reconciler.drift().count("assumedTooLong"), 0u);
   driver->run(seconds(30));
   ASSERT_EQ(driver->reconciler.drift()["assumedTooLong"], 2) << "on each card";
-  EXPECT_EQ(told("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
+  EXPECT_EQ(
+      countEvents("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
   EXPECT_EQ(world.claim("w").status.phase, "Bound");
   EXPECT_EQ(world.claim("y").status.phase, "Bound");
   driver->run(minutes(5));

@@ -14,23 +14,23 @@ TEST_F(PodTest, W9_AClaimThatTheCacheHasNotSeenYetIsAskedFor) {
   world.addPod("p", {"a"});
   settle();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(told("p Warning WaitingForClaim"), 0);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim"), 0);
 }
 
-TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsClaimIsCarried) {
+TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsResourceClaimIsAllocated) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
-  EXPECT_FALSE(world.carrier("a"));  // no pod needs it
+  EXPECT_FALSE(world.resourceClaim("a"));  // no pod needs it
   world.addPod("p", {"a"});
   const auto before = writes();
   settle();
   EXPECT_EQ(writes() - before, 3u);  // W7, W8, W9
-  const auto carrier = world.carrier("a");
-  ASSERT_TRUE(carrier);
-  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*carrier, world.claim("a").metadata.uid));
-  ASSERT_TRUE(carrier->allocation);
-  EXPECT_EQ(carrier->allocation->device, deviceOf("a"));
-  EXPECT_EQ(carrier->allocation->nodeName, "n1");
+  const auto resourceClaim = world.resourceClaim("a");
+  ASSERT_TRUE(resourceClaim);
+  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*resourceClaim, world.claim("a").metadata.uid));
+  ASSERT_TRUE(resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->allocation->device, deviceOf("a"));
+  EXPECT_EQ(resourceClaim->allocation->nodeName, "n1");
   const auto pod = world.pod("p");
   EXPECT_TRUE(pod.schedulingGates.empty());
   ASSERT_TRUE(pod.requiredNodeAffinity);
@@ -50,29 +50,29 @@ TEST_F(PodTest, W9_ClaimsOnTwoNodesAreNamed) {
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(PodTest, W9_AGatedPodIsToldWhatItWaitsFor) {
-  const auto told = [&](const std::string& text) {
+TEST_F(PodTest, W9_AGatedPodReportsWhatItWaitsFor) {
+  const auto countReports = [&](const std::string& text) {
     const auto lines = driver->events.lines();
     return std::count_if(lines.begin(), lines.end(),
                          [&](const auto& line) { return line.find("p Warning WaitingForClaim " + text) == 0; });
   };
   world.addPod("p", {"a"});
   settle();
-  EXPECT_EQ(told("claim a: there is no such ElasticGPUClaim"), 1);
+  EXPECT_EQ(countReports("claim a: there is no such ElasticGPUClaim"), 1);
   world.addClaim("a", "share", {{"gpu", "9"}});
   settle();
-  EXPECT_EQ(told("claim a: NoFit: 0/"), 1);
+  EXPECT_EQ(countReports("claim a: NoFit: 0/"), 1);
   world.json<core::Pod>({"default", "p"}, R"({"metadata":{"labels":{"touched":"yes"}}})");
   settle();
-  EXPECT_EQ(told(""), 2) << "the same again";
+  EXPECT_EQ(countReports(""), 2) << "the same again";
 }
 
-TEST_F(PodTest, W9_AGatedPodIsToldThatThePluginFails) {
+TEST_F(PodTest, W9_AGatedPodReportsThatThePluginFails) {
   world.plugin.answer({{plugin::ReplyCode::internal, "no room on the disk"}}, true);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   driver->run();
-  EXPECT_EQ(told("p Warning WaitingForClaim claim a: ProvisionFailed: "), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim a: ProvisionFailed: "), 1);
   world.plugin.answer({});
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -98,7 +98,7 @@ TEST_F(PodTest, C5_WaitForFirstConsumer) {
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
   settle();
   // The node suits the pod; the claim is allocated and not provisioned yet; the gate is removed without a pin.
-  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  EXPECT_EQ(world.resourceClaim("a")->allocation->nodeName, "n2");
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
   EXPECT_FALSE(world.pod("p").requiredNodeAffinity);
   EXPECT_TRUE(world.plugin.made().empty());
@@ -116,14 +116,14 @@ TEST_F(PodTest, C5_ClearedByTheSchedulerGoesToAnotherNodeWithAllClaimsOfThePod) 
   world.addClaim("b", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a", "b"});
   settle();
-  const auto first = world.carrier("a")->allocation->nodeName;
-  EXPECT_EQ(world.carrier("b")->allocation->nodeName, first);
+  const auto first = world.resourceClaim("a")->allocation->nodeName;
+  EXPECT_EQ(world.resourceClaim("b")->allocation->nodeName, first);
   world.clearAllocation("a");
   driver->run(std::chrono::seconds(5));
-  ASSERT_TRUE(world.carrier("a")->allocation);
-  ASSERT_TRUE(world.carrier("b")->allocation);
-  EXPECT_NE(world.carrier("a")->allocation->nodeName, first);
-  EXPECT_EQ(world.carrier("b")->allocation->nodeName, world.carrier("a")->allocation->nodeName);
+  ASSERT_TRUE(world.resourceClaim("a")->allocation);
+  ASSERT_TRUE(world.resourceClaim("b")->allocation);
+  EXPECT_NE(world.resourceClaim("a")->allocation->nodeName, first);
+  EXPECT_EQ(world.resourceClaim("b")->allocation->nodeName, world.resourceClaim("a")->allocation->nodeName);
 }
 
 TEST_F(PodTest, C5_AConsumerThatLeavesFreesTheIntent) {

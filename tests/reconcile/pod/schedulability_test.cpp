@@ -41,7 +41,7 @@ class SchedulabilityTest : public ReconcileTest {
   }
   /// A pod with one claim of a template, and the objects that Kubernetes stamps for it.
   void ofTemplate(const std::string& name, const std::string& cls, int cards,
-                  const std::function<void(core::Pod&)>& change, bool told = true) {
+                  const std::function<void(core::Pod&)>& change, bool reported = true) {
     auto pod = World::podOf(name, {});
     pod.resourceClaims.push_back({"gpu", "", "template"});
     if (change) change(pod);
@@ -57,10 +57,10 @@ class SchedulabilityTest : public ReconcileTest {
                          R"({"egpuClassName":")" + cls + R"(","resources":{"requests":{"elasticgpu.io/gpu":)" +
                              std::to_string(cards) + "}}}"});
     (void)World::must(world.client.create(rc));
-    if (told) tellPod(name);
+    if (reported) reportToPod(name);
     settle();
   }
-  void tellPod(const std::string& name) {
+  void reportToPod(const std::string& name) {
     world.json<core::Pod>(
         {"default", name},
         R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" + stampOf(name) + R"("}]}})",
@@ -137,12 +137,13 @@ TEST_F(SchedulabilityTest, C5_APodBehindAQueuesGateTakesNothing) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty()) << world.message("others");
   EXPECT_TRUE(world.pod("q").schedulingGates.empty()) << world.message("more");
   EXPECT_FALSE(world.exists(deviceOf("both")));
-  EXPECT_FALSE(world.carrier("both"));
+  EXPECT_FALSE(world.resourceClaim("both"));
   EXPECT_EQ(world.pod("queued").schedulingGates, (std::vector<std::string>{kQueue, kOurs}));
   EXPECT_EQ(world.reason("both"), "WaitingForGates");
   EXPECT_TRUE(has(world.message("both"), "pod queued")) << world.message("both");
   EXPECT_TRUE(has(world.message("both"), kQueue)) << world.message("both");
-  EXPECT_EQ(told("queued Normal WaitingForGates pod queued is held by scheduling gate kueue.x-k8s.io/admission"), 1);
+  EXPECT_EQ(countEvents("queued Normal WaitingForGates pod queued is held by scheduling gate kueue.x-k8s.io/admission"),
+            1);
 }
 
 TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeWaitsForItsPodsQueue) {
@@ -172,9 +173,9 @@ TEST_F(SchedulabilityTest, C5_ASelectorThatComesWithTheAdmissionIsObeyed) {
     EXPECT_TRUE(world.pod(pod).schedulingGates.empty()) << pod;
   }
   for (const auto& claim : {stampOf("stamped"), stampOf("at-once"), std::string("made")}) {
-    const auto carrier = world.carrier(claim);
-    ASSERT_TRUE(carrier && carrier->allocation) << claim;
-    EXPECT_EQ(carrier->allocation->nodeName, "n2") << claim;
+    const auto resourceClaim = world.resourceClaim(claim);
+    ASSERT_TRUE(resourceClaim && resourceClaim->allocation) << claim;
+    EXPECT_EQ(resourceClaim->allocation->nodeName, "n2") << claim;
   }
 }
 
@@ -188,9 +189,9 @@ TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeGetsANodeThatSuitsItsPod)
       const auto pod = std::string(cls) + "-" + zone;
       ofTemplate(pod, cls, 1, [&, zone = zone](core::Pod& made) { made.nodeSelector = {{"zone", zone}}; });
       EXPECT_TRUE(world.pod(pod).schedulingGates.empty()) << pod << world.message(stampOf(pod));
-      const auto carrier = world.carrier(stampOf(pod));
-      ASSERT_TRUE(carrier && carrier->allocation) << pod;
-      EXPECT_EQ(carrier->allocation->nodeName, node) << pod;
+      const auto resourceClaim = world.resourceClaim(stampOf(pod));
+      ASSERT_TRUE(resourceClaim && resourceClaim->allocation) << pod;
+      EXPECT_EQ(resourceClaim->allocation->nodeName, node) << pod;
     }
   ofTemplate("nowhere", "share", 1, [](core::Pod& pod) { pod.nodeSelector = {{"zone", "z"}}; });
   EXPECT_EQ(world.reason(stampOf("nowhere")), "NoFit") << world.message(stampOf("nowhere"));
@@ -218,7 +219,7 @@ TEST_F(SchedulabilityTest, C5_AnAdmittedPodsClaimNamesTheGateNoMore) {
   admit("p");
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
   EXPECT_EQ(world.message("a"), "waits for claim missing of pod p: all claims of a pod go to one node");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim missing: "), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim missing: "), 1);
 }
 
 TEST_F(SchedulabilityTest, C6_AStampedImmediateClaimIsBoundBeforeThePodsStatusNamesIt) {
@@ -226,13 +227,13 @@ TEST_F(SchedulabilityTest, C6_AStampedImmediateClaimIsBoundBeforeThePodsStatusNa
   EXPECT_EQ(world.reason(stampOf("p")), "WaitingForGates");
   EXPECT_EQ(cards(), 0);
   admit("p");
-  tellPod("p");
+  reportToPod("p");
   settle();
   EXPECT_EQ(phase(stampOf("p")), "Bound") << world.message(stampOf("p"));
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(SchedulabilityTest, W9_AClaimOfAUsersIsBoundAtOnceButItsPodKeepsTheGateUntilTheQueueLetsItGo) {
+TEST_F(SchedulabilityTest, W9_AClaimOfAUsersIsBoundAtOnceButItsPodRetainsTheGateUntilTheQueueLetsItGo) {
   world.addClaim("mine", "share", {{"gpu", "1"}});
   queued("p", {"mine"});
   EXPECT_EQ(phase("mine"), "Bound") << world.message("mine");
@@ -281,9 +282,9 @@ TEST_F(SchedulabilityTest, C5_OfTwoPodsOfOneClaimTheAdmittedOneIsItsFirstConsume
   settle();
   EXPECT_TRUE(world.pod("younger").schedulingGates.empty()) << world.message("shared");
   EXPECT_EQ(world.pod("older").schedulingGates.size(), 2u);
-  const auto carrier = world.carrier("shared");
-  ASSERT_TRUE(carrier && carrier->allocation);
-  EXPECT_EQ(carrier->allocation->nodeName, "n2");
+  const auto resourceClaim = world.resourceClaim("shared");
+  ASSERT_TRUE(resourceClaim && resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->allocation->nodeName, "n2");
 }
 
 TEST_F(SchedulabilityTest, C13_NothingIsNominatedOrReservedForAQueuedPod) {
@@ -407,7 +408,7 @@ TEST_F(SchedulabilityTest, C5_PodsOfASchedulerThatIsNotServedHoldNothing) {
     EXPECT_TRUE(has(world.message(claim), "kai-scheduler")) << world.message(claim);
     EXPECT_TRUE(has(world.message(claim), "--schedulers")) << world.message(claim);
   }
-  EXPECT_EQ(told("of-late Warning SchedulerNotServed pod of-late"), 1);
+  EXPECT_EQ(countEvents("of-late Warning SchedulerNotServed pod of-late"), 1);
   EXPECT_EQ(world.pod("of-late").schedulingGates.size(), 1u);
   ofTemplate("own", "share", 1, [](core::Pod& other) { other.schedulerName = "own-scheduler"; });
   EXPECT_TRUE(world.pod("own").schedulingGates.empty()) << "the extender's scheduler is served";
@@ -430,7 +431,7 @@ TEST_F(SchedulabilityTest, C5_APodThatEndsIsNoConsumer) {
   settle();
 }
 
-TEST_F(SchedulabilityTest, ASchedulerIsToldWhatKeepsThePod) {
+TEST_F(SchedulabilityTest, ASchedulerLearnsWhatBlocksThePod) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   auto pod = queuedPod("p", {"a"});
   pod.schedulerName = "own-scheduler";

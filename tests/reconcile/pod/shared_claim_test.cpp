@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "controller/reconcile/pod/consumer_turns.h"
+#include "controller/reconcile/pod/consumer_rounds.h"
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {
@@ -58,7 +58,8 @@ TEST_F(SharedClaimTest, OfEqualPodsOneChooses) {
   EXPECT_LE(searchesOf([&] { world.removeClaim("other"); }), 4) << "room is freed";
   EXPECT_LE(searchesOf([&] { world.addPod("q", {"shared"}, true, {{"zone", "none"}}); }), 4) << "one pod more";
   EXPECT_LE(searchesOf([&] { world.removePod("p120"); }), 4) << "one pod less";
-  EXPECT_EQ(told("p139 Warning WaitingForClaim claim shared: "), 1) << "every pod names the claim that it waits for";
+  EXPECT_EQ(countEvents("p139 Warning WaitingForClaim claim shared: "), 1)
+      << "every pod names the claim that it waits for";
   world.clock.advance(seconds(60));
   EXPECT_LE(searchesOf([&] { world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"none"}}})"); }), 4);
   EXPECT_EQ(gatedPods(), 0) << "the others follow once the claim has a node";
@@ -76,14 +77,14 @@ TEST_F(SharedClaimTest, AnEqualPodReplacesTheOneThatChose) {
   EXPECT_EQ(gatedPods(), 0) << world.message("shared");
 }
 
-TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
+TEST_F(SharedClaimTest, PodsThatDifferChooseInRounds) {
   const auto zone = [](const std::string& name) {
     return [name](core::Pod& made) { made.nodeSelector = {{"zone", name}}; };
   };
   const auto begun = searchesOf([&] {
     for (int i = 0; i < 40; ++i) pod("p" + std::to_string(100 + i), {"shared"}, zone("z" + std::to_string(i)));
   });
-  constexpr int kMax = ConsumerTurns::kMaxFirst + ConsumerTurns::kMaxNext;
+  constexpr int kMax = ConsumerRounds::kMaxFirst + ConsumerRounds::kMaxNext;
   EXPECT_LE(begun, 2 * kMax + 1) << "the oldest pod searches once more to report, when the explanation is ready";
   EXPECT_NE(world.message("shared").find("in turns, 4 others"), std::string::npos) << world.message("shared");
   world.addClaim("other", "share", {{"gpu-core", "10"}});
@@ -93,7 +94,7 @@ TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"z30"}}})");
   settle();
   driver->run(seconds(120));
-  EXPECT_FALSE(world.carrier("shared")->allocation->nodeName.empty());
+  EXPECT_FALSE(world.resourceClaim("shared")->allocation->nodeName.empty());
   EXPECT_TRUE(world.pod("p130").schedulingGates.empty());
 }
 

@@ -110,7 +110,7 @@ TEST_F(MovedTest, C13_OneThatNobodyUsesMovesAtOnce) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_NE(uidOf("a"), before);
   EXPECT_EQ(mark("a"), "");
-  EXPECT_EQ(told("a Warning Moved"), 1);
+  EXPECT_EQ(countEvents("a Warning Moved"), 1);
   const auto writes = this->writes();
   driver->run();
   EXPECT_EQ(this->writes(), writes) << "what its annotation names is gone: nothing is asked any more";
@@ -125,7 +125,7 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   EXPECT_EQ(world.gpu(deviceOf("a"))
                 .status.message.rfind("moving to another device because of annotation elasticgpu.io/move", 0),
             0u);
-  EXPECT_TRUE(world.carrier("a")) << "its pod runs on";
+  EXPECT_TRUE(world.resourceClaim("a")) << "its pod runs on";
   EXPECT_FALSE(world.client.get<core::Pod>({"default", "p"})->metadata.deleting());
   pod("next", "a");
   EXPECT_TRUE(isGated("next")) << "nobody takes it anew";
@@ -136,7 +136,7 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   EXPECT_FALSE(isGated("next"));
 }
 
-TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndSaysWhetherItsCardWorks) {
+TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndReportsWhetherItsCardWorks) {
   bound("a");
   runs("p", "a");
   ask("a", uidOf("a"));
@@ -156,9 +156,9 @@ TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndSaysWhetherItsCardWorks) {
       const auto claim = world.claim("a");
       const auto device = world.gpu(deviceOf("a"));
       for (const auto* conditions : {&claim.status.conditions, &device.status.conditions}) {
-        const auto* said = findCondition(*conditions, kHealthy);
-        ASSERT_NE(said, nullptr) << moved;
-        EXPECT_EQ(said->status, well) << moved;
+        const auto* healthy = findCondition(*conditions, kHealthy);
+        ASSERT_NE(healthy, nullptr) << moved;
+        EXPECT_EQ(healthy->status, well) << moved;
       }
     }
   }
@@ -178,8 +178,8 @@ TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
     if (choosy) made.requiredNodeAffinity = {{{{{"kubernetes.io/hostname", "In", {"n1"}}}, {}}}};
     (void)World::must(world.client.create(made));
     settle();
-    ASSERT_TRUE(world.carrier(a)) << "p has it reserved";
-    EXPECT_TRUE(world.carrier(a)->metadata.deleting()) << "the scheduler places nobody there";
+    ASSERT_TRUE(world.resourceClaim(a)) << "p has it reserved";
+    EXPECT_TRUE(world.resourceClaim(a)->metadata.deleting()) << "the scheduler places nobody there";
     world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":null}})");
     ends("p", a);
     driver->run();
@@ -193,7 +193,7 @@ TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
   }
 }
 
-TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileKeepsTheDevice) {
+TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileRetainsTheDevice) {
   bound("a");
   const auto before = uidOf("a");
   ASSERT_NO_FATAL_FAILURE(letGoLate("p", "a"));
@@ -203,7 +203,7 @@ TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileKeepsTheDevice) {
   EXPECT_FALSE(isGated("p"));
   EXPECT_EQ(uidOf("a"), before) << "p is pinned to its node";
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  ASSERT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << "or p waits for ever";
+  ASSERT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << "or p waits for ever";
   world.schedule("p");
   driver->run();
   EXPECT_EQ(mark("a"), "Preempted") << "it is still asked to move, after p";
@@ -251,7 +251,7 @@ TEST_F(MovedTest, W9_IsNotWrittenOfADeviceThatWasMarkedWhileVolumesWereRead) {
   EXPECT_EQ(marks, std::vector<std::string>{uidOf("a")}) << "not to the device that was left";
 }
 
-TEST_F(MovedTest, C13_WhoTakesItBackKeepsWhatHeHas) {
+TEST_F(MovedTest, C13_WhoTakesItBackRetainsItsDevice) {
   bound("a");
   runs("p", "a");
   const auto before = uidOf("a");
@@ -276,7 +276,7 @@ TEST_F(MovedTest, AnotherDevicesUidAsksNothing) {
   EXPECT_EQ(uidOf("a"), before);
 }
 
-TEST_F(MovedTest, WhoMayNotIsTold) {
+TEST_F(MovedTest, WhoMayNotGetsTheReason) {
   for (const std::string cls : {"share", "fluid-keep"}) {
     SCOPED_TRACE(cls);
     bound(cls + "-claim", cls);
@@ -285,7 +285,7 @@ TEST_F(MovedTest, WhoMayNotIsTold) {
     driver->run();
     EXPECT_EQ(uidOf(cls + "-claim"), before);
     EXPECT_EQ(mark(cls + "-claim"), "");
-    EXPECT_EQ(told(cls + "-claim Warning NotMoved annotation elasticgpu.io/move has no effect"), 1);
+    EXPECT_EQ(countEvents(cls + "-claim Warning NotMoved annotation elasticgpu.io/move has no effect"), 1);
   }
 }
 
@@ -306,7 +306,7 @@ TEST_F(MovedTest, OneThatWaitsForItsConsumerGoesWhereTheNextOneHasIt) {
   EXPECT_NE(uidOf("a"), before);
 }
 
-TEST_F(MovedTest, OneThatIsAskedForRoomMeanwhileMakesIt) {
+TEST_F(MovedTest, OneThatIsAskedForCapacityMeanwhileFreesIt) {
   world.addClass("spare", "Delete", "Immediate", {{"movable", "true"}, {"preemptible", "true"}});
   bound("a", "spare");
   bound("fixed", "share");

@@ -70,7 +70,7 @@ TEST_F(PreemptionTest, OfTwoPodsOfAClaimOthersGoForTheOlder) {
   EXPECT_EQ(there, 3);
 }
 
-TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingKeepsNobodyFromPlanning) {
+TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingBlocksNobodysPlan) {
   claim("a", "spare");
   claim("fixed", "share");
   pod("runs-a", "a");
@@ -83,7 +83,7 @@ TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingKeepsNobodyFromPlanning) {
   EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
   ends("runs-a", "a");
   driver->run();
-  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+  EXPECT_TRUE(world.resourceClaim("x") && world.resourceClaim("x")->allocation) << world.message("x");
 }
 
 TEST_F(PreemptionTest, AnOlderPodWithMoreToChooseForLeavesTheYoungersPlanAlone) {
@@ -104,7 +104,7 @@ TEST_F(PreemptionTest, AnOlderPodWithMoreToChooseForLeavesTheYoungersPlanAlone) 
   EXPECT_EQ(victims("x").size(), 1U);
   ends("runs-a", "a");
   driver->run();
-  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+  EXPECT_TRUE(world.resourceClaim("x") && world.resourceClaim("x")->allocation) << world.message("x");
 }
 
 TEST_F(PreemptionTest, AnOlderPodWhoseOtherClaimGoesLeavesThePlanToTheYounger) {
@@ -124,7 +124,7 @@ TEST_F(PreemptionTest, AnOlderPodWhoseOtherClaimGoesLeavesThePlanToTheYounger) {
   EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
   ends("runs-a", "a");
   driver->run();
-  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+  EXPECT_TRUE(world.resourceClaim("x") && world.resourceClaim("x")->allocation) << world.message("x");
   ends("runs-y", "y");
 }
 

@@ -43,7 +43,7 @@ TEST_F(PreemptionForQuotaTest, C13_AClaimBehindItsOwnPreemptibleClaimsIsServedTh
   EXPECT_EQ(phase("big"), "Bound") << world.message("big");
   EXPECT_EQ(phase("low"), "Pending");
   EXPECT_EQ(world.reason("low"), "QuotaExceeded");
-  EXPECT_EQ(told("big Normal Preempting"), 1);
+  EXPECT_EQ(countEvents("big Normal Preempting"), 1);
   EXPECT_FALSE(world.claim("big").status.nominated);
 }
 

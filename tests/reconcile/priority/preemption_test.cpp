@@ -13,7 +13,7 @@ namespace {
 
 using support::World;
 
-TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain) {
+TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestFreesCapacityAndWaitsAgain) {
   claim("older", "spare");
   claim("younger", "spare");
   claim("big", "share", "high");
@@ -25,8 +25,8 @@ TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain
   EXPECT_EQ(world.message("younger", "Preempted").rfind("preempted for claim default/big of priority 1000 since 20", 0),
             0u)
       << world.message("younger", "Preempted");
-  EXPECT_EQ(told("younger Warning Preempted"), 1);
-  EXPECT_EQ(told("big Normal Preempting"), 1);
+  EXPECT_EQ(countEvents("younger Warning Preempted"), 1);
+  EXPECT_EQ(countEvents("big Normal Preempting"), 1);
   EXPECT_FALSE(world.claim("big").status.nominated);
   EXPECT_EQ(world.claim("big").status.priority, 1000);
   world.removeClaim("big");
@@ -61,7 +61,7 @@ TEST_F(PreemptionTest, AGangAnnotationThatNamesNoGangExemptsNoBoundClaim) {
 TEST_F(PreemptionTest, ClaimsOfOtherNamespacesAreNotNamed) {
   world.addNamespace("team");
   const auto in = [&](const std::string& name) { return World::must(world.client.get<cache::Claim>({"team", name})); };
-  const auto said = [&](const cache::Claim& of, const char* type) {
+  const auto hasCondition = [&](const cache::Claim& of, const char* type) {
     const auto* found = findCondition(of.status.conditions, type);
     return found == nullptr ? std::string() : found->message;
   };
@@ -70,7 +70,7 @@ TEST_F(PreemptionTest, ClaimsOfOtherNamespacesAreNotNamed) {
   pod("a", "secret-a");
   pod("b", "secret-b");
   claim("one", "share", "high", {{"gpu", "2"}}, "team");
-  EXPECT_EQ(said(in("one"), "Bound"),
+  EXPECT_EQ(hasCondition(in("one"), "Bound"),
             "preempts on node n1, where the freed capacity is reserved for it: evicts 2 claims of other namespaces");
   ASSERT_TRUE(in("one").status.nominated);
   EXPECT_EQ(in("one").status.nominated->victims.size(), 2u) << "devices, whose names tell nothing";
@@ -109,11 +109,11 @@ TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
   settle();
 }
 
-TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
+TEST_F(PreemptionTest, ASearchEndsWithTheStopAndInTime) {
   claim("low", "spare");
   Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   int asked = 0;
-  std::string said;
+  std::string message;
   const auto found = [&](const std::string& name, std::chrono::milliseconds perNode, const std::stop_token& stop) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
@@ -129,26 +129,26 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
       world.clock.advance(perNode);
       return true;
     };
-    const auto room = preemption.planFor(std::make_shared<const cache::Claim>(who), ask, suits, stop);
-    said = preemption.noVictimsMessage(name, "it", "parts");
+    const auto plan = preemption.planFor(std::make_shared<const cache::Claim>(who), ask, suits, stop);
+    message = preemption.noVictimsMessage(name, "it", "parts");
     world.clock.advance(std::chrono::minutes(1));
-    return bool(room);
+    return bool(plan);
   };
   std::stop_source stopped;
   stopped.request_stop();
   EXPECT_FALSE(found("stopped", std::chrono::milliseconds(0), stopped.get_token()));
   EXPECT_FALSE(found("slow", kDefaultTimeouts.victimSearchTimeout, {}));
   EXPECT_GT(asked, 0);
-  EXPECT_EQ(said, "preemption: no victims found for it before the search timed out");
+  EXPECT_EQ(message, "preemption: no victims found for it before the search timed out");
   EXPECT_TRUE(found("in time", std::chrono::milliseconds(0), {}));
 }
 
-TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
+TEST_F(PreemptionTest, VictimSearchesHaveATenthOfTheTimeWhoeverTheyAreFor) {
   claim("low", "spare");
   Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   constexpr std::chrono::milliseconds kPerNode{100};
   int asked = 0;
-  const auto look = [&](const std::string& name) {
+  const auto searchFor = [&](const std::string& name) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
@@ -167,10 +167,10 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
                                     {}));
     return (asked - before) * kPerNode;
   };
-  const auto took = look("a");
+  const auto took = searchFor("a");
   ASSERT_GT(took.count(), 0);
   EXPECT_EQ(preemption.searchBackoff("b"), 9 * took);
-  EXPECT_EQ(look("b").count(), 0) << "not now";
+  EXPECT_EQ(searchFor("b").count(), 0) << "not now";
   const auto delayForRateLimit = [&](const std::string& name, int64_t priority = 0) {
     return preemption.delayForRateLimit({-priority, {"2026-01-01T00:00:00Z", name}}, "claim/default/" + name);
   };
@@ -179,15 +179,15 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   EXPECT_GT(delayForRateLimit("high", 1).count(), 0);
   EXPECT_EQ(delayForRateLimit("a").count(), 0) << "it has been looked for, in vain";
   EXPECT_EQ(preemption.searchBackoff("a"), std::chrono::seconds(15));
-  const auto rests = preemption.giveTurn();
+  const auto rests = preemption.nextPlan();
   EXPECT_FALSE(rests.queueKey);
   EXPECT_EQ(rests.again, 9 * took);
   world.clock.advance(9 * took);
-  EXPECT_EQ(preemption.giveTurn().queueKey, "claim/default/high");
-  EXPECT_TRUE(preemption.turns().done("high"));
-  EXPECT_EQ(preemption.giveTurn().queueKey, "claim/default/b") << "one after the other";
+  EXPECT_EQ(preemption.nextPlan().queueKey, "claim/default/high");
+  EXPECT_TRUE(preemption.planQueue().done("high"));
+  EXPECT_EQ(preemption.nextPlan().queueKey, "claim/default/b") << "one after the other";
   EXPECT_EQ(preemption.searchBackoff("b").count(), 0);
-  EXPECT_EQ(look("b"), took);
+  EXPECT_EQ(searchFor("b"), took);
 }
 
 TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
@@ -199,13 +199,13 @@ TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
   };
   AskedTogether asked;
   asked.claims = {named("a"), named("b")};
-  std::vector<v1alpha::Nomination> rooms(2);
-  rooms[1].nodeName = "n2";
+  std::vector<v1alpha::Nomination> nominations(2);
+  nominations[1].nodeName = "n2";
   {
     const auto plans = preemption.tryLockPlanning("a");
     ASSERT_TRUE(plans);
     EXPECT_FALSE(preemption.tryLockPlanning("a")) << "two steps at once";
-    preemption.leaveUnwritten(asked, rooms, 1);
+    preemption.leaveUnwritten(asked, nominations, 1);
   }
   EXPECT_FALSE(preemption.tryLockPlanning("other"));
   {
@@ -216,10 +216,10 @@ TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
     EXPECT_EQ(left[1].nodeName, "n2");
     EXPECT_EQ(written, 1U);
     EXPECT_TRUE(preemption.unwritten(asked).first.empty()) << "only once";
-    preemption.leaveUnwritten(asked, rooms, 1);
+    preemption.leaveUnwritten(asked, nominations, 1);
     asked.claims.back() = named("c");
     EXPECT_TRUE(preemption.unwritten(asked).first.empty()) << "a plan of other claims";
-    preemption.leaveUnwritten(asked, rooms, 1);
+    preemption.leaveUnwritten(asked, nominations, 1);
   }
   EXPECT_FALSE(preemption.tryLockPlanning("other"));
   world.clock.advance(std::chrono::seconds(5));
@@ -231,10 +231,10 @@ TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
   cache::Claim who;
   who.metadata.name = who.metadata.uid = "high";
   who.metadata.namespace_ = "default";
-  v1alpha::Nomination room;
-  room.nodeName = "n1";
-  room.victims = {"egpu-gone"};
-  who.status.nominated = room;
+  v1alpha::Nomination nomination;
+  nomination.nodeName = "n1";
+  nomination.victims = {"egpu-gone"};
+  who.status.nominated = nomination;
   allocator::Allocator::SchedulingRequest ask;
   ask.claimUid = "high";
   ask.claim = "default/high";
@@ -261,7 +261,7 @@ TEST_F(PreemptionTest, TheLowestGoesBeforeTheYoungest) {
   EXPECT_EQ(phase("big"), "Bound");
 }
 
-TEST_F(PreemptionTest, NobodyMakesRoomForEqualsNorWithoutItsClassSayingSoNorWithRetain) {
+TEST_F(PreemptionTest, NobodyIsEvictedForEqualsNorWithoutPreemptibleClassNorWithRetain) {
   claim("equal", "spare", "high");
   claim("fixed", "share");
   claim("big", "share", "high");
@@ -299,7 +299,7 @@ TEST_F(PreemptionTest, WhoNeverPreemptsWaits) {
   EXPECT_EQ(phase("b"), "Bound");
 }
 
-TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
+TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheCapacityIsReservedUntilTheyEnd) {
   claim("a", "spare");
   claim("b", "spare", "high");
   pod("runs", "a");
@@ -307,7 +307,7 @@ TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
   EXPECT_EQ(world.reason("big"), "Preempting");
   EXPECT_EQ(victims("big"), std::vector<std::string>{deviceOf("a")});
   EXPECT_FALSE(podIsThere("runs"));
-  EXPECT_EQ(told("runs Warning Preempted"), 1);
+  EXPECT_EQ(countEvents("runs Warning Preempted"), 1);
   EXPECT_EQ(phase("a"), "Bound") << "its pod has not ended: it is reserved";
   claim("small", "share", "middle", {{"gpu-core", "10"}});
   start();  // the next leader
@@ -321,7 +321,7 @@ TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
   EXPECT_EQ(phase("smaller"), "Pending");
 }
 
-TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
+TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsCapacityToThePreemptor) {
   claim("a", "spare");
   claim("b", "spare");
   pod("runs-a", "a");
@@ -342,7 +342,7 @@ TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
   EXPECT_EQ(phase("b"), "Pending");
 }
 
-TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
+TEST_F(PreemptionTest, OnlyTheCapacityThatIsNominatedIsReserved) {
   claim("a", "spare");
   claim("half", "share", {}, {{"gpu-core", "50"}});
   pod("runs", "a");
@@ -406,7 +406,7 @@ TEST_F(PreemptionTest, V2_OneThatMayNotGoSparesTheOthers) {
   EXPECT_EQ(phase("big"), "Bound");
 }
 
-TEST_F(PreemptionTest, V3_WhatElseTheServerSaysIsSaidAndAnotherOneGoes) {
+TEST_F(PreemptionTest, V3_WhatElseTheServerAnswersIsReportedAndAnotherOneGoes) {
   claim("a", "spare");
   claim("b", "spare", "middle");
   pod("runs", "a");
@@ -446,7 +446,7 @@ TEST_F(PreemptionTest, NobodyGoesOnceTheNeedIsOver) {
   driver->run();
   EXPECT_TRUE(podIsThere("runs"));
   EXPECT_EQ(phase("a"), "Bound");
-  EXPECT_EQ(told("a Warning Preempted"), 0);
+  EXPECT_EQ(countEvents("a Warning Preempted"), 0);
 }
 
 TEST_F(PreemptionTest, V2_OneThatMovesIsNotMarkedForIt_BudgetsHoldAndSpareTheOthers) {
@@ -467,7 +467,7 @@ TEST_F(PreemptionTest, V2_OneThatMovesIsNotMarkedForIt_BudgetsHoldAndSpareTheOth
   EXPECT_TRUE(podIsThere("runs")) << "nobody goes for what can't be done";
   EXPECT_EQ(world.gpu(deviceOf("other")).status.reason, "");
   EXPECT_EQ(world.gpu(deviceOf("moves")).status.message, mark);
-  EXPECT_TRUE(world.carrier("moves") && !world.carrier("moves")->metadata.deleting());
+  EXPECT_TRUE(world.resourceClaim("moves") && !world.resourceClaim("moves")->metadata.deleting());
   budget(false);
   driver->run(std::chrono::seconds(20));
   EXPECT_FALSE(podIsThere("stays"));
@@ -515,7 +515,7 @@ TEST_F(PreemptionTest, V5_OneThatMovesAndHasNoPodsLeftDoesNotWaitForOthersBudget
   EXPECT_TRUE(podIsThere("runs"));
 }
 
-TEST_F(PreemptionTest, V2_WhoIsMarkedKeepsItsDeviceOnceThePreemptorIsGone) {
+TEST_F(PreemptionTest, V2_WhoIsMarkedRetainsItsDeviceOnceThePreemptorIsGone) {
   claim("a", "spare");
   claim("b", "share", "high");
   pod("runs", "a");
@@ -541,7 +541,7 @@ TEST_F(PreemptionTest, AsManyAsNeededAndNotMore) {
   claim("big", "share", "high", {{"gpu", "2"}});
   driver->run();
   EXPECT_EQ(phase("big"), "Bound");
-  EXPECT_EQ(told("big Normal Preempting"), 1);
+  EXPECT_EQ(countEvents("big Normal Preempting"), 1);
   for (const auto* each : {"a", "b", "c"}) EXPECT_EQ(phase(each), "Pending") << each;
   world.removeClaim("big");
   driver->run();
@@ -551,7 +551,7 @@ TEST_F(PreemptionTest, AsManyAsNeededAndNotMore) {
   EXPECT_EQ((phase("a") == "Bound") + (phase("b") == "Bound") + (phase("c") == "Bound"), 2);
 }
 
-TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes) {
+TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandFreesNoCapacityOneOfAPodDoes) {
   auto owner = World::podOf("p", {});
   owner.resourceClaims.push_back({"gpu", "", "template"});
   owner = World::must(world.client.create(owner));

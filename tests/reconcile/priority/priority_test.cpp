@@ -11,7 +11,7 @@ namespace {
 
 using support::World;
 
-TEST_F(PreemptionTest, AnUnknownPriorityClassIsSaidAndNothingIsLost) {
+TEST_F(PreemptionTest, AnUnknownPriorityClassIsReportedAndNothingIsLost) {
   claim("a", "share", "nowhere");
   EXPECT_EQ(world.reason("a", "Accepted"), "PriorityClassNotFound");
   EXPECT_EQ(world.message("a"), "spec.priorityClassName: there is no PriorityClass nowhere");
@@ -76,7 +76,7 @@ TEST_F(PreemptionTest, ThoseWhoWaitAreTriedByPriorityThenByAge) {
   EXPECT_EQ(order, "third fourth second first ");
 }
 
-TEST_F(PreemptionTest, ANodeIsKeptForALargeOneThatHasWaitedForLong) {
+TEST_F(PreemptionTest, ANodeIsReservedForALargeOneThatHasWaitedForLong) {
   claim("a", "share");
   claim("b", "share");
   claim("large", "share", {}, {{"gpu", "2"}});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/pod/consumer_turns.h"
+#include "controller/reconcile/pod/consumer_rounds.h"
 #include "controller/reconcile/priority/preemption.h"
 #include "tests/reconcile/properties/trial.h"
 
@@ -96,9 +96,9 @@ void refuseEvictions(Waiters& w) {
   w.line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/eviction"); };
 }
 
-constexpr milliseconds kTendKept = seconds(60);       ///< reconciler.cpp
-constexpr milliseconds kRefusedFor = seconds(300);    ///< claim.cpp
-constexpr milliseconds kPlaceTimeout = seconds(300);  ///< first_consumer.cpp
+constexpr milliseconds kReservationInterval = seconds(60);  ///< reconciler.cpp
+constexpr milliseconds kRefusedFor = seconds(300);          ///< claim.cpp
+constexpr milliseconds kPlaceTimeout = seconds(300);        ///< first_consumer.cpp
 
 const std::vector<RestRow>& rows() {
   static const std::vector<RestRow> all{
@@ -179,7 +179,7 @@ const std::vector<RestRow>& rows() {
          for (int i = 0; i < 20; ++i)
            w.podOf({shared}, [i](auto& pod) { pod.nodeSelector = {{"zone", std::to_string(i)}}; });
        },
-       "NoFit", kDefaultTimeouts.consumerTurnInterval, 22},
+       "NoFit", kDefaultTimeouts.consumerRoundInterval, 22},
       {"AConsumerWithoutAnotherClaim",
        [](Waiters& w) {
          const auto made = w.claim("late");
@@ -257,7 +257,7 @@ const std::vector<RestRow>& rows() {
          (void)w.claim("share");
          ASSERT_TRUE(w.cluster().hasNodeReservations());
        },
-       "NoFit", kTendKept, 3},
+       "NoFit", kReservationInterval, 3},
       {"AReservationOfQuota",
        [](Waiters& w) {
          w.setQuota("default", {{"gpu", "2"}});
@@ -268,7 +268,7 @@ const std::vector<RestRow>& rows() {
          w.settle();
          ASSERT_TRUE(w.cluster().hasNodeReservations());
        },
-       "QuotaExceeded", kTendKept, 3},
+       "QuotaExceeded", kReservationInterval, 3},
       {"ACardByNameThatIsFull",
        [](Waiters& w) {
          (void)w.fill();

@@ -89,10 +89,10 @@ class Busy : public Trial {
     add("nodes", s.nodes.size());
     add("classes", s.classes.size());
     add("quotas", s.quotas.size());
-    add("carriers", s.carriers.size());
+    add("resourceClaims", s.resourceClaims.size());
     add("namespaces", s.namespaces.size());
     add("templates", s.templates.size());
-    add("carrierTemplates", s.carrierTemplates.size());
+    add("resourceClaimTemplates", s.resourceClaimTemplates.size());
     add("priorityClasses", s.priorityClasses.size());
     add("waitingForCapacity", reconciler().waitingForCapacity());
     add("remembered", reconciler().remembered());
@@ -108,9 +108,9 @@ class Busy : public Trial {
   /// Waits until `n` claims are bound or report why not.
   void seen(int n) {
     ASSERT_TRUE(comesTrue([&] {
-      int told = 0;
-      stores().claims.forEach([&](const auto& each) { told += !each->status.conditions.empty(); });
-      return told >= n;
+      int reported = 0;
+      stores().claims.forEach([&](const auto& each) { reported += !each->status.conditions.empty(); });
+      return reported >= n;
     }));
   }
 
@@ -122,8 +122,8 @@ class Busy : public Trial {
     const auto fill = [&random](auto&... all) {
       for (int i = 0; i < kRemembered; ++i) (all.observedGone({"a", "gone"}, random.uuid()), ...);
     };
-    fill(s.claims, s.devices, s.cards, s.pods, s.nodes, s.classes, s.quotas, s.carriers, s.namespaces, s.templates,
-         s.carrierTemplates, s.priorityClasses, s.podGroups);
+    fill(s.claims, s.devices, s.cards, s.pods, s.nodes, s.classes, s.quotas, s.resourceClaims, s.namespaces,
+         s.templates, s.resourceClaimTemplates, s.priorityClasses, s.podGroups);
   }
 
   int names_ = 0;
@@ -228,7 +228,7 @@ const std::vector<MemoryCase>& kinds() {
            pod.containers[0].resourceClaims.push_back("egpu");
            (void)World::must(b.world.client.create(pod));
          }
-         ASSERT_TRUE(b.comesTrue([&] { return b.stores().carrierTemplates.size() > 0; }));
+         ASSERT_TRUE(b.comesTrue([&] { return b.stores().resourceClaimTemplates.size() > 0; }));
        }},
       {"Templates",
        [](Busy& b, int n) {
@@ -240,7 +240,7 @@ const std::vector<MemoryCase>& kinds() {
            made.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
            (void)World::must(b.world.client.create(made));
          }
-         ASSERT_TRUE(b.comesTrue([&] { return static_cast<int>(b.stores().carrierTemplates.size()) == n; }));
+         ASSERT_TRUE(b.comesTrue([&] { return static_cast<int>(b.stores().resourceClaimTemplates.size()) == n; }));
        }},
       {"ResourceClaims",
        [](Busy& b, int n) {
@@ -317,7 +317,7 @@ void clean(Busy& b) {
   ASSERT_TRUE(b.comesTrue([&] { return b.stores().claims.size() == 0 && b.stores().pods.size() == 0; }));
   for (const auto& each : World::must(b.world.client.listAll<cache::Gpu>({})))
     if (each.isDevice()) (void)b.world.client.remove<cache::Gpu>(core::keyOf(each.metadata));
-  ASSERT_TRUE(b.comesTrue([&] { return b.stores().devices.size() == 0 && b.stores().carriers.size() == 0; }));
+  ASSERT_TRUE(b.comesTrue([&] { return b.stores().devices.size() == 0 && b.stores().resourceClaims.size() == 0; }));
   const auto removeExtra = [&]<class T>(const T&, const std::string& prefix) {
     for (const auto& each : World::must(b.world.client.listAll<T>({})))
       if (each.metadata.name.rfind(prefix, 0) == 0) (void)b.world.client.remove<T>(core::keyOf(each.metadata));
@@ -330,7 +330,7 @@ void clean(Busy& b) {
 
 class MemoryReturnsTest : public ::testing::TestWithParam<MemoryCase> {};
 
-TEST_P(MemoryReturnsTest, NothingIsKeptOfObjectsThatAreGone) {
+TEST_P(MemoryReturnsTest, NothingIsStoredOfObjectsThatAreGone) {
   support::historyLength = 50;
   Busy b;
   b.quiet(std::chrono::minutes(1));

@@ -217,12 +217,12 @@ TEST_P(QueueOrderTest, FreedQuotaGoesToTheFirstOfItsNamespace) {
       holders.push_back(core::keyOf(trial.claim({"a", "share", {}, {{"gpu", "1"}}, {}, {}}).metadata));
     ASSERT_TRUE(trial.comesTrue([&] { return trial.served() == has; }));
     const auto waits = [&] {
-      int told = 0;
+      int reported = 0;
       trial.stores().claims.forEach([&](const auto& each) {
         const auto* bound = findCondition(each->status.conditions, kBound);
-        told += bound != nullptr && bound->reason == "QuotaExceeded";
+        reported += bound != nullptr && bound->reason == "QuotaExceeded";
       });
-      return told == static_cast<int>(trial.pending.size());
+      return reported == static_cast<int>(trial.pending.size());
     };
     const bool withPods = stepped() && trial.once(2);
     for (int n = trial.between(5, 40); n > 0; --n) trial.addPending({{"gpu", "1"}}, "a", withPods && trial.once(3));

@@ -46,7 +46,7 @@ class QuotaTest : public ReconcileTest {
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
 };
 
-TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
+TEST_F(QuotaTest, ThePodOfAnImmediateClaimReportsEachReasonInOrder) {
   for (const auto* name : {"a", "b", "c"}) {
     claim(name, {{"gpu", "1"}});
     world.nextSecond();
@@ -54,11 +54,11 @@ TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
   world.addPod("p", {"c"});
   settle();
   ASSERT_EQ(world.reason("c"), "NoFit");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim c: NoFit"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim c: NoFit"), 1);
   add(quotaOf("team", {{"gpu", "2"}}));
   driver->run();
   ASSERT_EQ(world.reason("c"), "QuotaExceeded") << world.message("c");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim c: QuotaExceeded"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim c: QuotaExceeded"), 1);
 }
 
 TEST_F(QuotaTest, TheStatusFollowsClaimsThatComeAndGoQuickly) {
@@ -73,7 +73,7 @@ TEST_F(QuotaTest, TheStatusFollowsClaimsThatComeAndGoQuickly) {
   }
 }
 
-TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
+TEST_F(QuotaTest, WhatExceedsItWaitsAndReportsHowMuchIsMissingAndWhoHasIt) {
   add(quotaOf("team", {{"gpu-memory", "10Gi"}, {"claims", "5"}}));
   claim("a", {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}});
   EXPECT_EQ(phase("a"), "Bound");
@@ -86,7 +86,7 @@ TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
             "be within its "
             "quotas");
   EXPECT_EQ(world.reason("b", "Accepted"), "Accepted");
-  EXPECT_EQ(told("b Warning QuotaExceeded"), 1);
+  EXPECT_EQ(countEvents("b Warning QuotaExceeded"), 1);
   EXPECT_EQ(driver->reconciler.waitingForCapacity(), 1u) << "quotas that become free are given in the same turns";
   claim("c", {{"gpu-memory", "2Gi"}});
   EXPECT_EQ(phase("c"), "Bound");
@@ -173,10 +173,10 @@ TEST_F(QuotaTest, ASmallerCardLetsInTheWholeOneOfAFirstConsumer) {
   EXPECT_EQ(world.reason("a"), "QuotaExceeded");
   world.addCard("n1", 2, 8 * support::kGi);  // a new node would cause another try anyway
   settle();
-  EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
+  EXPECT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << world.message("a");
 }
 
-TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
+TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsReported) {
   add(quotaOf("team", {{"gpu-memory", "10Gi"}}));
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}}, "late");
   world.addPod("p", {"a", "b"});
@@ -187,7 +187,7 @@ TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
       "little for another 8Gi");
 }
 
-TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {
+TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderReportsWhatBlocksIt) {
   claim("full", {{"gpu", "2"}});
   add(quotaOf("team", {{"gpu-core", "205"}}));
   claim("x", {{"gpu-core", "5"}}, "late");
@@ -201,7 +201,7 @@ TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {
   EXPECT_EQ(world.reason("y"), "QuotaExceeded");
 }
 
-TEST_F(QuotaTest, NoNodeIsKeptForAFirstConsumerThatOnlyAQuotaHoldsUp) {
+TEST_F(QuotaTest, NoNodeIsReservedForAFirstConsumerThatOnlyAQuotaHoldsUp) {
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu", "1"}});
   claim("large", {{"gpu", "2"}}, "late");
   world.addPod("p", {"large"});
@@ -237,11 +237,11 @@ TEST_F(QuotaTest, OfAFirstConsumerANodeThatWasRefusedForAWhileIsTriedAgain) {
   EXPECT_EQ(world.reason("a"), "QuotaExceeded") << world.message("a");
   line.refuses = nullptr;
   driver->run(std::chrono::minutes(3));
-  EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
+  EXPECT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << world.message("a");
   start();
 }
 
-TEST_F(QuotaTest, OfEachClaimItSaysWhatWouldDo) {
+TEST_F(QuotaTest, OfEachClaimItReportsWhatWouldDo) {
   auto each = quotaOf("team", {});
   each.spec.perClaim = {{"gpu-memory", "4"}};
   add(each);
@@ -327,19 +327,19 @@ TEST_F(QuotaTest, ByClassAndByModel) {
   EXPECT_EQ(phase("e"), "Bound");
 }
 
-TEST_F(QuotaTest, OfAFirstConsumerThePodIsToldAndComesBack) {
+TEST_F(QuotaTest, OfAFirstConsumerThePodIsRequeued) {
   add(quotaOf("team", {{"claims", "1"}}));
   claim("a", {{"gpu-core", "10"}});
   claim("b", {{"gpu-core", "10"}}, "late");
   world.addPod("p", {"b"});
   settle();
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim b: QuotaExceeded: quota team allows claims 1"), 1);
-  EXPECT_FALSE(world.carrier("b") && world.carrier("b")->allocation);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim b: QuotaExceeded: quota team allows claims 1"), 1);
+  EXPECT_FALSE(world.resourceClaim("b") && world.resourceClaim("b")->allocation);
   world.removeClaim("a");
   settle();
-  ASSERT_TRUE(world.carrier("b"));
-  EXPECT_TRUE(world.carrier("b")->allocation);
+  ASSERT_TRUE(world.resourceClaim("b"));
+  EXPECT_TRUE(world.resourceClaim("b")->allocation);
 }
 
 TEST_F(QuotaTest, ADeviceThatStandsAlreadyCountsForWhoNamesIt) {
@@ -366,18 +366,18 @@ TEST_F(QuotaTest, ADeviceThatStandsAlreadyCountsForWhoNamesIt) {
   World::mustOk(world.client.remove<cache::Gpu>({"", name}));
 }
 
-TEST_F(QuotaTest, SaysOnceThatLittleIsLeft) {
+TEST_F(QuotaTest, ReportsOnceThatLittleIsLeft) {
   add(quotaOf("team", {{"claims", "4"}, {"gpu-core", "400"}}));
   change(R"({"alertPercent":75})");
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_EQ(told("team Warning QuotaAlmostUsed"), 0);
+  EXPECT_EQ(countEvents("team Warning QuotaAlmostUsed"), 0);
   claim("c", {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_EQ(told("team Warning QuotaAlmostUsed 75% or more is used of claims: claims 3/4, gpu-core 30/400"), 1);
+  EXPECT_EQ(countEvents("team Warning QuotaAlmostUsed 75% or more is used of claims: claims 3/4, gpu-core 30/400"), 1);
   claim("d", {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_EQ(told("team Warning QuotaAlmostUsed"), 1);
+  EXPECT_EQ(countEvents("team Warning QuotaAlmostUsed"), 1);
   EXPECT_EQ(findCondition(quota().status.conditions, kNearLimit)->status, "True");
   for (const auto* name : {"a", "b"}) world.removeClaim(name);
   driver->run();
@@ -401,7 +401,7 @@ TEST_F(QuotaTest, AModelThatNoCardHasNamesThoseThatExist) {
   EXPECT_EQ(findCondition(this->quota().status.conditions, kModelsExist)->status, "True");
 }
 
-TEST_F(QuotaTest, ItsStatusIsWrittenOnceASecondAtMost) {
+TEST_F(QuotaTest, ItsStatusIsWrittenNoMoreThanOnceASecond) {
   add(quotaOf("team", {{"claims", "100"}}));
   driver->run();
   world.clock.advance(kDefaultTimeouts.quotaInterval);
@@ -482,7 +482,7 @@ class QuotaBurstTest : public ::testing::Test {
     world.registry.forgetListeners();
   }
   /// Tracks the maximum number of devices that existed at once, from each change in order.
-  void look() {
+  void readChange() {
     std::string chunk;
     watch->next(chunk, stop.get_token());
     std::size_t at = 0;
@@ -496,17 +496,17 @@ class QuotaBurstTest : public ::testing::Test {
         devices.erase(event->object.metadata.uid);
       else
         devices.insert(event->object.metadata.uid);
-      most = std::max(most, devices.size());
+      max = std::max(max, devices.size());
     }
   }
   bool comesTrue(const std::function<bool()>& holds) {
     const auto deadline = clock.now() + std::chrono::minutes(5);
     while (!holds()) {
-      look();
+      readChange();
       if (clock.now() > deadline) return false;
       clock.sleepFor(std::chrono::milliseconds(5), {});
     }
-    look();
+    readChange();
     return true;
   }
   int count(const std::function<bool(const cache::Claim&)>& which) const {
@@ -532,7 +532,7 @@ class QuotaBurstTest : public ::testing::Test {
   std::stop_source stop;
   std::unique_ptr<http::BodyStream> watch;
   std::set<std::string> devices;
-  std::size_t most = 0;
+  std::size_t max = 0;
 };
 
 TEST_F(QuotaBurstTest, AThousandClaimsOfEightClientsNeverExceedIt) {
@@ -562,7 +562,7 @@ TEST_F(QuotaBurstTest, AThousandClaimsOfEightClientsNeverExceedIt) {
   for (const auto& name : leaving) world.removeClaim(name);
   ASSERT_TRUE(comesTrue([&] { return bound() == kAllowed && waiting() == kClients * kEach - kAllowed - 50; }))
       << bound() << " bound, " << waiting() << " wait";
-  EXPECT_LE(most, static_cast<std::size_t>(kAllowed));
+  EXPECT_LE(max, static_cast<std::size_t>(kAllowed));
   EXPECT_EQ(world.violation(), "");
   ASSERT_TRUE(comesTrue([&] {
     const auto quota = controller->stores().quotas.get({"default", "team"});

@@ -69,7 +69,7 @@ TEST_F(ResizeTest, C15_GrowsOnItsCard) {
   EXPECT_EQ(world.plugin.size(now.metadata.uid).cards.front().core, 500);
   EXPECT_EQ(now.status.allocated->core, 500);
   EXPECT_EQ(why("a"), "Resized");
-  EXPECT_EQ(told("a Normal Resized"), 1);
+  EXPECT_EQ(countEvents("a Normal Resized"), 1);
 }
 
 TEST_F(ResizeTest, R4_TheIsolationOfTheNewAmountsIsReported) {
@@ -82,7 +82,7 @@ TEST_F(ResizeTest, R4_TheIsolationOfTheNewAmountsIsReported) {
   EXPECT_EQ(*world.claim("a").status.isolation, whole);
 }
 
-TEST_F(ResizeTest, ADeviceThatIsBeingDeletedStaysAsItIsAndItsClaimSaysSo) {
+TEST_F(ResizeTest, ADeviceThatIsBeingDeletedStaysAsItIsAndItsClaimReportsIt) {
   claim("a", {{"gpu-core", "30"}, {"gpu-memory", "4Gi"}});
   const auto name = deviceOf("a");
   World::mustOk(world.client.remove<cache::Gpu>({"", name}));
@@ -180,7 +180,7 @@ TEST_F(ResizeTest, C15_WhatItsClassDoesNotAllowTheApiRefuses) {
   EXPECT_TRUE(world.claim("a").status.requests.empty());
 }
 
-TEST_F(ResizeTest, C15_WhatSlippedThroughIsSaidAndWithoutEffectAndOverOnceUndone) {
+TEST_F(ResizeTest, C15_WhatSlippedThroughIsReportedAndWithoutEffectAndOverOnceUndone) {
   claim("a", {{"gpu-core", "30"}}, "share");
   world.json<cache::Claim>({"default", "a"}, R"({"status":{"requests":{"elasticgpu.io/gpu-core":"30"}}})", "status");
   World::mustOk(edit("a", R"({"elasticgpu.io/gpu-core":"50"})"));
@@ -205,7 +205,7 @@ TEST_F(ResizeTest, C15_APluginWithoutTheSlotIsNotAsked) {
   EXPECT_EQ(why("a"), "Resized");
 }
 
-TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndComesTrueOnceThereIsRoom) {
+TEST_F(ResizeTest, C15_TooLargeReportsWhatItsCardCouldGiveAndWhereItWouldFitAndComesTrueOnceThereIsCapacity) {
   claim("a", {{"gpu-core", "30"}, {"gpu-memory", "1Gi"}});
   claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // on the same card, because of binpack
   resize("a", R"({"elasticgpu.io/gpu-core":"70","elasticgpu.io/gpu-memory":"1Gi"})");
@@ -222,7 +222,7 @@ TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndCome
   EXPECT_EQ(why("a"), "Resized");
 }
 
-TEST_F(ResizeTest, C15_UndoneWhileItWaitsItIsQuietAndKeepsNothing) {
+TEST_F(ResizeTest, C15_UndoneWhileItWaitsItIsQuietAndReservesNothing) {
   claim("a", {{"gpu-core", "30"}});
   claim("b", {{"gpu-core", "50"}}, "share");
   resize("a", R"({"elasticgpu.io/gpu-core":"70"})");
@@ -241,7 +241,7 @@ TEST_F(ResizeTest, C15_TheNumberOfCardsStays) {
   EXPECT_EQ(entry("a").core, 300);
 }
 
-TEST_F(ResizeTest, C15_WhatCantBeRepresentedIsSaid) {
+TEST_F(ResizeTest, C15_WhatCantBeRepresentedIsReported) {
   claim("a", {{"gpu-core", "30"}});
   resize("a", R"({"elasticgpu.io/gpu-core":"150"})");
   EXPECT_EQ(why("a"), "NotRepresentable");
@@ -288,7 +288,7 @@ TEST_F(ResizeTest, R3_WhatAPluginRefusesGoesBack) {
   EXPECT_EQ(why("a"), "Resized");
 }
 
-TEST_F(ResizeTest, R3_WhatTakesItsTimeIsSaidAndAskedAgain) {
+TEST_F(ResizeTest, R3_WhatTakesItsTimeIsReportedAndAskedAgain) {
   claim("a", {{"gpu-core", "30"}});
   world.plugin.answerResizes({{plugin::ReplyCode::inProgress, "half way"}});
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
@@ -406,7 +406,7 @@ class PreemptedResizeTest : public ResizeTest {
   std::string inForce() { return world.claim("a").status.requests["elasticgpu.io/gpu-core"]; }
 };
 
-TEST_F(PreemptedResizeTest, V4_WhoKeepsTheDeviceAfterAllHasWhatWasInForceAndGrowsOnceThereIsRoom) {
+TEST_F(PreemptedResizeTest, V4_WhoRetainsTheDeviceAfterAllHasWhatWasInForceAndGrowsOnceThereIsCapacity) {
   Interrupted line(*world.transport);
   startOver(line);
   const auto name = deviceOf("a");
@@ -470,7 +470,7 @@ TEST_F(ResizeTest, ACardThatShrankLetsItShrinkToo) {
   EXPECT_EQ(world.claim("a").status.capacity["memory"], "6Gi");
 }
 
-TEST_F(ResizeTest, ARetainedDeviceKeepsTheSizeThatItHad) {
+TEST_F(ResizeTest, ARetainedDeviceRetainsTheSizeThatItHad) {
   world.addClass("keepflex", "Retain", "Immediate", {{"resizable", "true"}});
   claim("a", {{"gpu-core", "30"}}, "keepflex");
   const auto name = deviceOf("a");

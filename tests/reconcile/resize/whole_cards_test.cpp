@@ -58,7 +58,7 @@ TEST_F(WholeCardsTest, R1_ACardThatHasLessIsChargedAnew) {
   memory(card, 16 * kGi - 64 * kMiB);
   has("a", 16 * kGi - 64 * kMiB);
   EXPECT_EQ(world.claim("a").status.capacity.at("memory"), "16320Mi");
-  EXPECT_EQ(told("a Normal CardMemoryChanged"), 1);
+  EXPECT_EQ(countEvents("a Normal CardMemoryChanged"), 1);
   EXPECT_EQ(driver->reconciler.drift().count("overCommitted"), 0U);
   const auto before = writes();
   driver->run();

@@ -27,7 +27,7 @@ class StockTest : public ReconcileTest {
     return rc;
   }
   core::ResourceClaim add(const core::ResourceClaim& rc) { return World::must(world.client.create(rc)); }
-  /// Stamps a ResourceClaim for an existing pod, as Kubernetes does; `told`: the pod's status names it.
+  /// Stamps a ResourceClaim for an existing pod, as Kubernetes does; `countEvents`: the pod's status names it.
   core::ResourceClaim stamp(const std::string& pod, const std::string& name,
                             const std::string& parameters = kTenPercent) {
     auto rc = stock(pod + "-" + name + "-x7x7x", parameters);
@@ -43,7 +43,7 @@ class StockTest : public ReconcileTest {
     }
     (void)World::must(world.client.create(made));
   }
-  void tellPod(const std::string& pod, const std::vector<std::string>& names) {
+  void reportToPod(const std::string& pod, const std::vector<std::string>& names) {
     std::string all;
     for (const auto& name : names)
       all += (all.empty() ? "" : ",") +
@@ -78,12 +78,12 @@ TEST_F(StockTest, AnyonesResourceClaimIsBoundAndCarriesItsClaim) {
   ASSERT_EQ(claim.metadata.ownerReferences.size(), 1u);
   EXPECT_EQ(claim.metadata.ownerReferences[0].uid, uid);
   EXPECT_EQ(claim.metadata.ownerReferences[0].apiVersion, "resource.k8s.io/v1");
-  const auto carrier = world.carrier("a");
-  ASSERT_TRUE(carrier && carrier->allocation);
-  EXPECT_EQ(carrier->allocation->device, deviceOf("a"));
-  EXPECT_EQ(carrier->allocation->request, "accelerator");
-  EXPECT_EQ(carrier->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/resource-claim"});
-  EXPECT_TRUE(carrier->metadata.ownerReferences.empty()) << "it stays its maker's";
+  const auto resourceClaim = world.resourceClaim("a");
+  ASSERT_TRUE(resourceClaim && resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->allocation->device, deviceOf("a"));
+  EXPECT_EQ(resourceClaim->allocation->request, "accelerator");
+  EXPECT_EQ(resourceClaim->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/resource-claim"});
+  EXPECT_TRUE(resourceClaim->metadata.ownerReferences.empty()) << "it stays its maker's";
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -97,15 +97,15 @@ TEST_F(StockTest, C14_ThoseOfATemplateMayBeAGang) {
   };
   member("a");
   EXPECT_EQ(world.reason("a"), "WaitingForGang");
-  EXPECT_FALSE(world.carrier("a")->allocation);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
   member("b");
   for (const auto* name : {"a", "b"}) {
     EXPECT_EQ(world.claim(name).status.phase, "Bound") << world.message(name);
-    EXPECT_TRUE(world.carrier(name)->allocation) << name;
+    EXPECT_TRUE(world.resourceClaim(name)->allocation) << name;
   }
 }
 
-TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
+TEST_F(StockTest, W0_ThoseOfPodsThatNameAGangAreOfIt) {
   constexpr const char* late = R"({"egpuClassName":"late","resources":{"requests":{"elasticgpu.io/gpu-core":10}}})";
   const auto member = [&](const std::string& pod, const char* parameters) {
     auto made = World::podOf(pod, {});
@@ -113,7 +113,7 @@ TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
     made.resourceClaims.push_back({"gpu", "", "template"});
     (void)World::must(world.client.create(made));
     (void)stamp(pod, "gpu", parameters);
-    tellPod(pod, {"gpu"});
+    reportToPod(pod, {"gpu"});
     settle();
   };
   driver->pods.faults.delay = driver->pods.events();  // its pod is seen later than the stamped claim
@@ -130,7 +130,7 @@ TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
   }
 }
 
-TEST_F(StockTest, CapacityRequestsSayTheAmounts) {
+TEST_F(StockTest, CapacityRequestsStateTheAmounts) {
   auto rc = stock("a", R"({"egpuClassName":"share"})");
   rc.request.capacity = {{"gpu_core", "10"}, {"elasticgpu.io/gpu_memory", "2147483648"}};
   add(rc);
@@ -153,7 +153,7 @@ TEST_F(StockTest, APodAndItsClaimsGoTogether) {
   settle();
   EXPECT_FALSE(world.pod("p").schedulingGates.empty()) << "nothing is stamped yet";
   stamp("p", "gpu");
-  tellPod("p", {"gpu"});
+  reportToPod("p", {"gpu"});
   settle();
   const auto pod = world.pod("p");
   EXPECT_TRUE(pod.schedulingGates.empty());
@@ -166,12 +166,12 @@ TEST_F(StockTest, TheGateStaysUntilEachClaimIsStamped) {
   addPodOfTemplates("p", {"one", "two"});
   world.addClaim("named", "share", {{"gpu-core", "10"}});
   stamp("p", "one");
-  tellPod("p", {"one"});
+  reportToPod("p", {"one"});
   settle();
   EXPECT_EQ(world.claim("p-one-x7x7x").status.phase, "Pending") << "all claims of a pod go to one node";
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
   stamp("p", "two");
-  tellPod("p", {"one", "two"});
+  reportToPod("p", {"one", "two"});
   settle();
   EXPECT_EQ(world.claim("p-one-x7x7x").status.phase, "Bound");
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -201,7 +201,7 @@ TEST_F(StockTest, DeletedInEveryOrder) {
         SCOPED_TRACE(std::to_string(i) + (runs ? " running" : " waiting") + (settles ? "" : " at once"));
         addPodOfTemplates("p", {"gpu"});
         stamp("p", "gpu");
-        tellPod("p", {"gpu"});
+        reportToPod("p", {"gpu"});
         settle();
         if (runs) world.schedule("p");
         for (const auto& remove : orders[i]) {
@@ -225,22 +225,22 @@ TEST_F(StockTest, AClaimThatAUserDeletesComesBack) {
   settle();
   EXPECT_NE(world.claim("a").metadata.uid, before);
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_FALSE(world.carrier("a")->allocation) << "somebody may be about to reserve what was taken back";
+  EXPECT_FALSE(world.resourceClaim("a")->allocation) << "somebody may be about to reserve what was taken back";
   driver->run(seconds(5));
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   world.addPod("p", {"a"});
   settle();
   world.schedule("p");
   const auto used = deviceOf("a");
   world.removeClaim("a");
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, used) << "a pod runs with it";
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, used) << "a pod runs with it";
   EXPECT_EQ(world.reason("a"), "InUse");
   world.removePod("p");
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_NE(deviceOf("a"), used);
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -260,7 +260,7 @@ TEST_F(StockTest, AClaimThatIsTornOutIsNotReplacedWhileItsPodRuns) {
   world.removePod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -273,7 +273,7 @@ TEST_F(StockTest, AnAllocationOfNobodyIsTakenBack) {
       R"("pool":"n1","device":"egpu-x"}]}}}})",
       "status");
   settle();
-  EXPECT_FALSE(world.carrier("a")->allocation);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
   EXPECT_TRUE(hasClaim("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
@@ -303,7 +303,7 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
   world.removePod("p");
   start();
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
 
   // The claim is deleted as well: nothing is left that would clear the allocation.
   const auto before = world.claim("a").metadata.uid;
@@ -315,7 +315,7 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
   driver->run();
   ASSERT_TRUE(hasClaim("a"));
   EXPECT_NE(world.claim("a").metadata.uid, before);
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   EXPECT_TRUE(world.exists(others));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   world.removeClaim("b");
@@ -334,11 +334,11 @@ TEST_F(StockTest, OfAlternativesItGetsTheFirstThatFits) {
   driver->run();
 }
 
-TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
+TEST_F(StockTest, WhatCantBeServedIsReportedOnThePod) {
   struct ExternalClaimCase {
     const char* what;
     std::function<void(core::ResourceClaim&)> make;
-    const char* says;
+    const char* message;
   };
   const std::vector<ExternalClaimCase> cases = {
       {"unknown field", [](auto& rc) { rc.config[0].parameters = R"({"egpuClass":"share"})"; },
@@ -383,8 +383,9 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
     settle();
     EXPECT_FALSE(hasClaim(name));
     for (const auto& pod : {"g" + name, "p" + name})
-      EXPECT_EQ(
-          told(pod + " Warning WaitingForClaim claim " + name + ": its ResourceClaim can't be served: " + one.says), 1)
+      EXPECT_EQ(countEvents(pod + " Warning WaitingForClaim claim " + name +
+                            ": its ResourceClaim can't be served: " + one.message),
+                1)
           << pod;
     EXPECT_FALSE(world.pod("g" + name).schedulingGates.empty());
     for (const auto& pod : {"g" + name, "p" + name}) world.removePod(pod);
@@ -393,14 +394,14 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
-TEST_F(StockTest, AmountsThatNoCardHasAndAMissingClassAreSaidOnThePod) {
+TEST_F(StockTest, AmountsThatNoCardHasAndAMissingClassAreReportedOnThePod) {
   add(stock("big", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu":9}}})"));
   add(stock("none", R"({"egpuClassName":"none","resources":{"requests":{"elasticgpu.io/gpu":1}}})"));
   world.addPod("p", {"big"}, false);
   world.addPod("q", {"none"});
   settle();
-  EXPECT_EQ(told("p Warning WaitingForClaim claim big: NoFit"), 1);
-  EXPECT_EQ(told("q Warning WaitingForClaim claim none: ClassNotFound"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim big: NoFit"), 1);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim none: ClassNotFound"), 1);
   for (const auto* pod : {"p", "q"}) world.removePod(pod);
   for (const auto* name : {"big", "none"}) World::mustOk(world.client.remove<core::ResourceClaim>({"default", name}));
   EXPECT_TRUE(nothingIsLeft());
@@ -414,9 +415,10 @@ TEST_F(StockTest, AHandMadeClaimOfTheSameNameIsNeverAdopted) {
   settle();
   EXPECT_TRUE(world.claim("a").metadata.ownerReferences.empty());
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
-  EXPECT_FALSE(world.carrier("a")->allocation);
-  EXPECT_EQ(told("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
-  EXPECT_EQ(told("a Warning NotServed an ElasticGPUClaim of that name exists"), 1);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
+  EXPECT_EQ(
+      countEvents("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
+  EXPECT_EQ(countEvents("a Warning NotServed an ElasticGPUClaim of that name exists"), 1);
   world.removeClaim("a");
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -442,7 +444,7 @@ TEST_F(StockTest, AForgedOwnerGainsNothing) {
   (void)World::must(world.client.create(forged));
   driver->run();
   EXPECT_FALSE(hasClaim("b")) << "there is no such ResourceClaim of its name";
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   // Owner removed from a running pod's claim: it becomes a claim like one created by hand, and the pod keeps its
   // device.
   world.addPod("p", {"a"});
@@ -451,11 +453,11 @@ TEST_F(StockTest, AForgedOwnerGainsNothing) {
   const auto device = deviceOf("a");
   world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"ownerReferences":null}})");
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, device);
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, device);
   world.removePod("p");
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   driver->run();
-  EXPECT_FALSE(world.carrier("a")) << "nothing holds it up";
+  EXPECT_FALSE(world.resourceClaim("a")) << "nothing holds it up";
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   world.removeClaim("a");
   EXPECT_TRUE(nothingIsLeft());
@@ -471,12 +473,12 @@ TEST_F(StockTest, ItsClaimGoesWithAResourceClaimThatWentUnseen) {
   start();
   driver->run();
   EXPECT_EQ(world.claim("a").spec.requests.at("elasticgpu.io/gpu-core"), "30") << "of the new one, and not adopted";
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
 
-TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
+TEST_F(StockTest, W0_ARefusalIsReportedOnThePodAndTriedAgain) {
   support::RefusingTransport line(*world.transport);
   line.code = 403;
   line.refuses = [](const auto& request) {
@@ -487,7 +489,7 @@ TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
   world.addPod("p", {"a"});
   driver->run(seconds(2));
   EXPECT_FALSE(hasClaim("a"));
-  EXPECT_GE(told("p Warning Refused the API server refuses it"), 1);
+  EXPECT_GE(countEvents("p Warning Refused the API server refuses it"), 1);
   line.refuses = [](const auto&) { return false; };
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -498,7 +500,7 @@ TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
   driver.reset();
 }
 
-TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsCarriedWithoutAFinalizer) {
+TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsServedWithoutAFinalizer) {
   support::RefusingTransport line(*world.transport);
   line.code = 422;  // Kubernetes' answer if the parameters were written with blanks between their tokens
   line.message = R"(ResourceClaim.resource.k8s.io \"a\" is invalid: spec: Invalid value: null: field is immutable)";
@@ -511,8 +513,8 @@ TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsCarriedWithoutAFinaliz
   world.addPod("p", {"a"});
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
-  ASSERT_TRUE(world.carrier("a") && world.carrier("a")->allocation);
-  EXPECT_TRUE(world.carrier("a")->metadata.finalizers.empty());
+  ASSERT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation);
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.finalizers.empty());
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
   const int asked = line.refused;
   world.addPod("q", {"a"});
@@ -534,8 +536,8 @@ TEST_F(StockTest, WaitForFirstConsumerTakesAPodsNodeWithoutAGate) {
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
   world.addPod("p", {"a"}, false, {{"zone", "b"}});
   settle();
-  ASSERT_TRUE(world.carrier("a")->allocation);
-  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  ASSERT_TRUE(world.resourceClaim("a")->allocation);
+  EXPECT_EQ(world.resourceClaim("a")->allocation->nodeName, "n2");
   world.schedule("p");
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
@@ -577,11 +579,11 @@ class TemplateTest : public StockTest {
     rc.metadata.annotations = World::must(made(source)).annotations;
     rc.metadata.ownerReferences.push_back({"v1", "Pod", pod, world.pod(pod).metadata.uid, true, false});
     (void)World::must(world.client.create(rc));
-    tellPod(pod, {name});
+    reportToPod(pod, {name});
   }
 };
 
-TEST_F(TemplateTest, AResourceClaimTemplateIsKeptForEach) {
+TEST_F(TemplateTest, AResourceClaimTemplateIsMaintainedForEach) {
   const auto uid = add("template").metadata.uid;
   settle();
   EXPECT_EQ(ready("template").status, "True");
@@ -604,7 +606,7 @@ TEST_F(TemplateTest, AResourceClaimTemplateIsKeptForEach) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
-TEST_F(TemplateTest, ATemplateThatIsBeingDeletedSaysSo) {
+TEST_F(TemplateTest, ATemplateThatIsBeingDeletedReportsIt) {
   add("template");
   settle();
   world.json<cache::ClaimTemplate>({"default", "template"}, R"({"metadata":{"finalizers":["example.com/keeps"]}})");
@@ -648,8 +650,9 @@ TEST_F(TemplateTest, SomebodyElsesIsLeftAloneAndThePodsHearOfIt) {
   driver->run();
   EXPECT_EQ(ready("template").reason, "TemplateTaken");
   EXPECT_EQ(World::must(made("template")).metadata.uid, uid);
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateTaken: a ResourceClaimTemplate of that name"),
-            1);
+  EXPECT_EQ(
+      countEvents("p Warning WaitingForClaim template template: TemplateTaken: a ResourceClaimTemplate of that name"),
+      1);
   remove<core::ResourceClaimTemplate>("template");
   EXPECT_EQ(ready("template").status, "True");
   EXPECT_EQ(World::must(made("template")).claim.deviceClassName, "elasticgpu.io");
@@ -681,7 +684,7 @@ TEST_F(TemplateTest, AForgedOneIsMadeAnewAndATemplateMadeAnewIsAnother) {
   EXPECT_FALSE(made("template").ok());
 }
 
-TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaid) {
+TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsRecreatedEverMoreSeldomAndReported) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
   line.onChange = [this] { driver->writes().inputsChanged(); };  // the admission policy also writes
@@ -691,7 +694,7 @@ TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomA
   EXPECT_GT(line.changed, 2) << "it is tried again";
   EXPECT_LT(line.changed, 12);
   EXPECT_EQ(ready("template").reason, "TemplateChanged");
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateChanged: its ResourceClaimTemplate"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim template template: TemplateChanged: its ResourceClaimTemplate"), 1);
   line.changes = false;
   driver->run(std::chrono::minutes(10));
   EXPECT_EQ(ready("template").status, "True");
@@ -702,12 +705,12 @@ TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomA
   driver.reset();
 }
 
-TEST_F(TemplateTest, AMissingTemplateIsSaidOnThePodBehindOurGateAlone) {
+TEST_F(TemplateTest, AMissingTemplateIsReportedOnThePodBehindOurGateAlone) {
   addPodOfTemplates("p", {"gpu"});
   addPodOfTemplates("q", {"nic"}, false);
   settle();
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: there is no ElasticGPUClaimTemplate"), 1);
-  EXPECT_EQ(told("q "), 0) << "it may be another driver's";
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim template template: there is no ElasticGPUClaimTemplate"), 1);
+  EXPECT_EQ(countEvents("q "), 0) << "it may be another driver's";
   add("template");
   settle();
   stampFrom("template", "p", "gpu");

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 using support::StockScheduler;
 using support::World;
 
-class CarrierTest : public ReconcileTest {
+class ResourceClaimTest : public ReconcileTest {
  protected:
   void SetUp() override {
     ReconcileTest::SetUp();
@@ -41,8 +41,8 @@ class CarrierTest : public ReconcileTest {
     (void)World::must(world.client.create(made));
   }
   bool allocated(const std::string& claim) {
-    const auto carrier = world.carrier(claim);
-    return carrier && carrier->allocation;
+    const auto resourceClaim = world.resourceClaim(claim);
+    return resourceClaim && resourceClaim->allocation;
   }
   std::size_t allocationsWritten() const {
     return static_cast<std::size_t>(std::count_if(line.writes.begin(), line.writes.end(), [](const auto& write) {
@@ -54,22 +54,22 @@ class CarrierTest : public ReconcileTest {
   StockScheduler scheduler{world};
 };
 
-TEST_F(CarrierTest, W8_TheAllocationIsWhatSchedulerAndKubeletNeed) {
+TEST_F(ResourceClaimTest, W8_TheAllocationIsWhatSchedulerAndKubeletNeed) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
-  const auto carrier = world.carrier("a");
-  ASSERT_TRUE(carrier && carrier->allocation);
-  EXPECT_EQ(carrier->deviceClassName, "elasticgpu.io");
-  EXPECT_EQ(carrier->allocation->driver, "elasticgpu.io");
-  EXPECT_EQ(carrier->allocation->request, carrier->requestName);
-  EXPECT_EQ(carrier->allocation->pool, "n1");
-  EXPECT_NE(carrier->allocation->allocationTimestamp, "");
-  EXPECT_EQ(carrier->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/resource-claim"});
-  EXPECT_TRUE(carrier->metadata.ownerReferences.at(0).controller);
+  const auto resourceClaim = world.resourceClaim("a");
+  ASSERT_TRUE(resourceClaim && resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->deviceClassName, "elasticgpu.io");
+  EXPECT_EQ(resourceClaim->allocation->driver, "elasticgpu.io");
+  EXPECT_EQ(resourceClaim->allocation->request, resourceClaim->requestName);
+  EXPECT_EQ(resourceClaim->allocation->pool, "n1");
+  EXPECT_NE(resourceClaim->allocation->allocationTimestamp, "");
+  EXPECT_EQ(resourceClaim->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/resource-claim"});
+  EXPECT_TRUE(resourceClaim->metadata.ownerReferences.at(0).controller);
 }
 
-TEST_F(CarrierTest, W8_AClearedAllocationIsWrittenEverMoreSeldom) {
+TEST_F(ResourceClaimTest, W8_AClearedAllocationIsWrittenEverMoreSeldom) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, false);
   settle();
@@ -85,7 +85,7 @@ TEST_F(CarrierTest, W8_AClearedAllocationIsWrittenEverMoreSeldom) {
   world.removePod("p");
 }
 
-TEST_F(CarrierTest, W8_AnotherPodOrNodeIsWorthATryAtOnce) {
+TEST_F(ResourceClaimTest, W8_AnotherPodOrNodeIsWorthATryAtOnce) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, false);
   settle();
@@ -115,7 +115,7 @@ TEST_F(CarrierTest, W8_AnotherPodOrNodeIsWorthATryAtOnce) {
   world.removePod("q");
 }
 
-TEST_F(CarrierTest, C12_ReleaseGoesInOrder) {
+TEST_F(ResourceClaimTest, C12_ReleaseGoesInOrder) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -139,7 +139,7 @@ TEST_F(CarrierTest, C12_ReleaseGoesInOrder) {
             }));
 }
 
-TEST_F(CarrierTest, PodsThatWriteResourceClaimsThemselves) {
+TEST_F(ResourceClaimTest, PodsThatWriteResourceClaimsThemselves) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addClaim("late", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, false);
@@ -155,13 +155,13 @@ TEST_F(CarrierTest, PodsThatWriteResourceClaimsThemselves) {
   world.removePod("q");
 }
 
-TEST_F(CarrierTest, SeveralPodsShareAClaimAndAllMustEnd) {
+TEST_F(ResourceClaimTest, SeveralPodsShareAClaimAndAllMustEnd) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   for (const auto* name : {"p", "q", "r"}) world.addPod(name, {"a"}, std::string(name) != "r");
   settle();
   (void)scheduler.round();
   settle();
-  EXPECT_EQ(world.carrier("a")->reservedFor.size(), 3u);
+  EXPECT_EQ(world.resourceClaim("a")->reservedFor.size(), 3u);
   world.removeClaim("a");
   settle();
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p and others to end");
@@ -169,13 +169,13 @@ TEST_F(CarrierTest, SeveralPodsShareAClaimAndAllMustEnd) {
   world.removePod("q");
   settle();
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod r to end");
-  EXPECT_EQ(told("a Normal InUse"), 1);
+  EXPECT_EQ(countEvents("a Normal InUse"), 1);
   world.removePod("r");
   settle();
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
 }
 
-TEST_F(CarrierTest, APodWithSeveralClaimsIsPinnedOnceAllAreCarried) {
+TEST_F(ResourceClaimTest, APodWithSeveralClaimsIsPinnedOnceAllAreAllocated) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   world.plugin.answer({{}, {plugin::ReplyCode::inProgress, ""}}, true);
@@ -191,7 +191,7 @@ TEST_F(CarrierTest, APodWithSeveralClaimsIsPinnedOnceAllAreCarried) {
   world.removePod("p");
 }
 
-TEST_F(CarrierTest, AForceDeletedPodHoldsTheClaimUntilItsReservationIsGone) {
+TEST_F(ResourceClaimTest, AForceDeletedPodHoldsTheClaimUntilItsReservationIsGone) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -207,7 +207,7 @@ TEST_F(CarrierTest, AForceDeletedPodHoldsTheClaimUntilItsReservationIsGone) {
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
 }
 
-TEST_F(CarrierTest, AFinishedPodHoldsNothing) {
+TEST_F(ResourceClaimTest, AFinishedPodHoldsNothing) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -220,19 +220,19 @@ TEST_F(CarrierTest, AFinishedPodHoldsNothing) {
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
 }
 
-TEST_F(CarrierTest, W7_ACarrierTornOutUnderItsPodsIsMadeAnew) {
+TEST_F(ResourceClaimTest, W7_AResourceClaimTornOutUnderItsPodsIsRecreated) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
-  const auto uid = world.carrier("a")->metadata.uid;
+  const auto uid = world.resourceClaim("a")->metadata.uid;
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   driver->run();
   ASSERT_TRUE(allocated("a"));
-  EXPECT_NE(world.carrier("a")->metadata.uid, uid);
+  EXPECT_NE(world.resourceClaim("a")->metadata.uid, uid);
   world.removePod("p");
 }
 
-TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsNotTouched) {
+TEST_F(ResourceClaimTest, W8_AnAllocationBySomebodyElseIsNotTouched) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, false);
   settle();
@@ -244,16 +244,16 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsNotTouched) {
       "status");
   driver->run();
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
-  EXPECT_EQ(world.carrier("a")->allocation->device, "egpu-x");
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, "egpu-x");
   world.clearAllocation("a");
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
   world.removePod("p");
 }
 
 /// Another client wrote another claim's device there while no controller ran, and the pod was deleted.
-TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim) {
+TEST_F(ResourceClaimTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim) {
   for (const auto* name : {"a", "b"}) {
     world.addClaim(name, "share", {{"gpu-core", "10"}});
     world.addPod(std::string("of-") + name, {name});
@@ -268,12 +268,12 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim
       R"("device":")" +
           others + R"("}]}}}})",
       "status");
-  auto reserved = *world.carrier("a");
+  auto reserved = *world.resourceClaim("a");
   reserved.reservedFor.push_back({"pods", "of-a", world.pod("of-a").metadata.uid});
   world.reserve(reserved);
   start();
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, others) << "a pod has it reserved";
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, others) << "a pod has it reserved";
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
   EXPECT_NE(world.message("a", "ResourceClaimReady").find("is for device " + others + " on node"), std::string::npos);
 
@@ -281,18 +281,18 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim
   world.removePod("of-a");
   start();
   settle();
-  EXPECT_FALSE(world.carrier("a")->allocation) << "the scheduler may be about to reserve what it read before";
+  EXPECT_FALSE(world.resourceClaim("a")->allocation) << "the scheduler may be about to reserve what it read before";
   driver.reset();  // dies before W8
   start();
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
-  EXPECT_EQ(world.carrier("b")->allocation->device, others);
+  EXPECT_EQ(world.resourceClaim("b")->allocation->device, others);
   EXPECT_EQ(world.violation(), "");
   world.removePod("of-b");
 }
 
-TEST_F(CarrierTest, AnAnnotatedNameThatIsAForeignResourceClaimIsSaidOnThePod) {
+TEST_F(ResourceClaimTest, AnAnnotatedNameThatIsAForeignResourceClaimIsReportedOnThePod) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -303,12 +303,12 @@ TEST_F(CarrierTest, AnAnnotatedNameThatIsAForeignResourceClaimIsSaidOnThePod) {
   made.metadata.annotations = {{"egpuc.elasticgpu.io/x", "a"}};
   (void)World::must(world.client.create(made));
   settle();
-  EXPECT_EQ(told("p Warning WaitingForClaim claim a: there is no such ElasticGPUClaim"), 1);
-  EXPECT_TRUE(world.carrier("a")->metadata.finalizers.empty());
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim a: there is no such ElasticGPUClaim"), 1);
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.finalizers.empty());
   world.removePod("p");
 }
 
-TEST_F(CarrierTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwice) {
+TEST_F(ResourceClaimTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwice) {
   world.addNode("n2");
   world.occupy("victim", "n1", "40");
   world.addClaim("a", "share", {{"gpu-core", "10"}});
@@ -332,7 +332,7 @@ TEST_F(CarrierTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwice) {
   for (const auto* name : {"huge", "high", "good"}) world.removePod(name);
 }
 
-TEST_F(CarrierTest, W8_APodWithoutGateGetsTheRoomThatWasMadeForIt) {
+TEST_F(ResourceClaimTest, W8_APodWithoutGateGetsTheCapacityThatWasFreedForIt) {
   world.addNode("n2");  // free, so that the scheduler immediately clears an allocation that it can't use
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.occupy("victim", "n1", "40");
@@ -352,7 +352,7 @@ TEST_F(CarrierTest, W8_APodWithoutGateGetsTheRoomThatWasMadeForIt) {
   world.removePod("urgent");
 }
 
-TEST_F(CarrierTest, AWholeNamespaceGoes) {
+TEST_F(ResourceClaimTest, AWholeNamespaceGoes) {
   world.addNamespace("team");
   cache::Claim claim;
   claim.metadata.name = "a";
@@ -373,7 +373,7 @@ TEST_F(CarrierTest, AWholeNamespaceGoes) {
   EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0);
 }
 
-TEST_F(CarrierTest, W7_CarrierTaken) {
+TEST_F(ResourceClaimTest, W7_ResourceClaimConflict) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -388,7 +388,7 @@ TEST_F(CarrierTest, W7_CarrierTaken) {
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(CarrierTest, W7_CarrierTakenIsWhyAFirstConsumersClaimWaits) {
+TEST_F(ResourceClaimTest, W7_ResourceClaimConflictIsWhyAFirstConsumersClaimWaits) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -408,18 +408,18 @@ TEST_F(CarrierTest, W7_CarrierTakenIsWhyAFirstConsumersClaimWaits) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(CarrierTest, W8_AClearedAllocationOfABoundClaimIsWrittenAgainWithBackoff) {
+TEST_F(ResourceClaimTest, W8_AClearedAllocationOfABoundClaimIsWrittenAgainWithBackoff) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
   world.clearAllocation("a");
   settle();
-  EXPECT_FALSE(world.carrier("a")->allocation);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
   driver->run();
-  EXPECT_TRUE(world.carrier("a")->allocation);
+  EXPECT_TRUE(world.resourceClaim("a")->allocation);
 }
 
-TEST_F(CarrierTest, ACarrierThatIsTakenIsMadeOnceItIsFree) {
+TEST_F(ResourceClaimTest, AResourceClaimWhoseNameIsTakenIsMadeOnceItIsFree) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -436,7 +436,7 @@ TEST_F(CarrierTest, ACarrierThatIsTakenIsMadeOnceItIsFree) {
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
 }
 
-TEST_F(CarrierTest, ACarrierThatWasTakenIsNotHeldAgainstAClaimWithoutPods) {
+TEST_F(ResourceClaimTest, AResourceClaimWhoseNameWasTakenIsNotHeldAgainstAClaimWithoutPods) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -451,7 +451,7 @@ TEST_F(CarrierTest, ACarrierThatWasTakenIsNotHeldAgainstAClaimWithoutPods) {
   EXPECT_NE(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
 }
 
-TEST_F(CarrierTest, APodIsToldThatItsClaimsCarrierIsStillUsedByOthers) {
+TEST_F(ResourceClaimTest, APodReportsThatItsClaimsResourceClaimIsStillUsedByOthers) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -460,7 +460,7 @@ TEST_F(CarrierTest, APodIsToldThatItsClaimsCarrierIsStillUsedByOthers) {
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   world.addPod("q", {"a"});
   settle();
-  EXPECT_EQ(told("q Warning WaitingForClaim claim a: its ResourceClaim is being deleted"), 1);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim a: its ResourceClaim is being deleted"), 1);
   world.removePod("p");
   driver->run();
   EXPECT_TRUE(world.pod("q").schedulingGates.empty());

@@ -22,42 +22,42 @@ class UnschedulableQueueTest : public ::testing::Test {
   /// The claim's uid is its queue key.
   bool add(const std::string& key, int64_t priority = 0) { return admit(key, priority).isGranted; }
   UnschedulableQueue::Admission admit(const std::string& key, int64_t priority = 0) {
-    return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {{{key, "default/" + key, {}, {}}}});
+    return queue.add(key, {"2026-01-01T00:00:00Z", key}, priority, {{{key, "default/" + key, {}, {}}}});
   }
-  void grew() { room.grew(++releases); }
+  void grew() { queue.grew(++releases); }
   /// A step of the key that searches for capacity.
   bool decides(const std::string& key, int64_t priority = 0) {
     EXPECT_TRUE(add(key, priority));
-    return room.decided(key, DecisionResult::nothing);
+    return queue.decided(key, DecisionResult::nothing);
   }
   void addMany(int n) {
     for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
   }
   UnschedulableQueue::NextKeys next() {
-    return room.next([this](const CapacityNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
+    return queue.next([this](const CapacityNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
   }
   /// Returns the keys that get turns until the round ends. No decision succeeds.
   Keys round() {
     Keys all;
     for (;;) {
-      const auto turns = next();
-      for (const auto& key : turns.keys) {
+      const auto selected = next();
+      for (const auto& key : selected.keys) {
         all.push_back(key);
-        EXPECT_TRUE(room.hasTurn(key));
+        EXPECT_TRUE(queue.isCurrent(key));
         EXPECT_TRUE(add(key));
-        EXPECT_TRUE(room.decided(key, DecisionResult::nothing));
+        EXPECT_TRUE(queue.decided(key, DecisionResult::nothing));
       }
-      if (turns.keys.empty() && turns.again != milliseconds(0)) return all;
+      if (selected.keys.empty() && selected.again != milliseconds(0)) return all;
     }
   }
 
   base::ManualClock clock;
-  UnschedulableQueue room{clock, kDefaultTimeouts};
+  UnschedulableQueue queue{clock, kDefaultTimeouts};
   std::set<std::string> fits;
   uint64_t releases = 0;
 };
 
-TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
+TEST_F(UnschedulableQueueTest, TheHighestPriorityIsFirstThenTheOldest) {
   add("b", 0);
   add("a", 0);
   add("c", 5);
@@ -65,7 +65,7 @@ TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   grew();
   EXPECT_EQ(next().keys, Keys{"c"});
   EXPECT_EQ(next().keys, Keys()) << "it has not decided";
-  EXPECT_FALSE(room.decided("a", DecisionResult::nothing));
+  EXPECT_FALSE(queue.decided("a", DecisionResult::nothing));
   EXPECT_TRUE(decides("c", 5));
   EXPECT_EQ(next().keys, Keys{"a"});
   EXPECT_TRUE(decides("a"));
@@ -89,19 +89,19 @@ TEST_F(UnschedulableQueueTest, OnlyTheFirstKeyMayTakeWhatIsReleasedAfterItsAdmis
   EXPECT_EQ(admit("b").releases, 2U) << "in its turn too: later releases belong to a";
 }
 
-TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
+TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheAttemptDoesNotEndIt) {
   add("a");
   add("b");
   grew();
   EXPECT_EQ(next().keys, Keys{"a"});
-  EXPECT_FALSE(room.decided("a", DecisionResult::nothing)) << "of a step that may have decided before there was room";
-  EXPECT_TRUE(room.hasTurn("a"));
+  EXPECT_FALSE(queue.decided("a", DecisionResult::nothing)) << "of a step that may have decided before there was room";
+  EXPECT_TRUE(queue.isCurrent("a"));
   EXPECT_EQ(next().keys, Keys());
   EXPECT_TRUE(decides("a"));
   EXPECT_EQ(next().keys, Keys{"b"});
 }
 
-TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
+TEST_F(UnschedulableQueueTest, TheCurrentKeyTakesNothingThatBecameFreeSince) {
   addMany(3);
   grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
@@ -109,18 +109,18 @@ TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
   grew();
   EXPECT_FALSE(add(keyOf(1))) << "k00 may take what became free";
-  EXPECT_TRUE(room.decided(keyOf(1), DecisionResult::nothing));
+  EXPECT_TRUE(queue.decided(keyOf(1), DecisionResult::nothing));
   EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
 }
 
-TEST_F(UnschedulableQueueTest, OfManyOnlyThoseThatMayFitHaveATurn) {
+TEST_F(UnschedulableQueueTest, OfManyOnlyThoseThatMayFitAreSelected) {
   addMany(40);
   fits = {keyOf(7), keyOf(3)};
   grew();
   EXPECT_EQ(round(), (Keys{keyOf(3), keyOf(7)}));
 }
 
-TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreInVain) {
+TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseAttemptsFail) {
   const auto at = [](int i) { return "pod/flood/" + keyOf(i); };
   for (int i = 0; i < 80; ++i) {
     add(at(i), 1);
@@ -130,7 +130,7 @@ TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreI
   const auto findNothing = [&](int i) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
-    EXPECT_TRUE(room.decided(at(i), DecisionResult::nothing));
+    EXPECT_TRUE(queue.decided(at(i), DecisionResult::nothing));
   };
   for (int i = 0; i < 31; ++i) findNothing(i);
   EXPECT_FALSE(add("pod/other/a"));
@@ -139,7 +139,7 @@ TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreI
   EXPECT_FALSE(add("pod/flood/c")) << "its own keys yield as before";
 }
 
-TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
+TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseAttemptsFindCapacity) {
   const auto at = [](int i) { return "claim/first/" + keyOf(i); };
   for (int i = 0; i < 80; ++i) {
     add(at(i), 1);
@@ -150,33 +150,33 @@ TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
     const bool isUnsuccessful = i % 32 != 31;
-    EXPECT_TRUE(room.decided(at(i), isUnsuccessful ? DecisionResult::nothing : DecisionResult::capacity));
-    if (!isUnsuccessful) room.remove(at(i));
+    EXPECT_TRUE(queue.decided(at(i), isUnsuccessful ? DecisionResult::nothing : DecisionResult::capacity));
+    if (!isUnsuccessful) queue.remove(at(i));
   }
   EXPECT_FALSE(add("claim/other/a")) << "it comes after them, and they take what becomes free";
 }
 
-TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
+TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownIsSelected) {
   addMany(40);
-  room.add("unknown", {"2026-01-01T00:00:00Z", "z"});
+  queue.add("unknown", {"2026-01-01T00:00:00Z", "z"});
   grew();
-  const auto turns = room.next([](const CapacityNeeds& needs) { return needs.anyOf.empty(); });
-  EXPECT_EQ(turns.keys, Keys{"unknown"});
+  const auto selected = queue.next([](const CapacityNeeds& needs) { return needs.anyOf.empty(); });
+  EXPECT_EQ(selected.keys, Keys{"unknown"});
 }
 
-TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
+TEST_F(UnschedulableQueueTest, TheOthersAreEvaluatedAFewAtATimeAndThenThereIsRest) {
   addMany(40);
   grew();
   EXPECT_EQ(round(), Keys());
   EXPECT_EQ(next().again, kDefaultTimeouts.explainInterval);
-  std::set<std::string> looked;
-  for (const std::size_t most : {UnschedulableQueue::kMaxEvaluations, 40 - UnschedulableQueue::kMaxEvaluations}) {
+  std::set<std::string> evaluated;
+  for (const std::size_t max : {UnschedulableQueue::kMaxEvaluations, 40 - UnschedulableQueue::kMaxEvaluations}) {
     clock.advance(kDefaultTimeouts.explainInterval);
-    const auto turns = next();
-    EXPECT_EQ(turns.keys.size(), most);
-    for (const auto& key : turns.keys) {
+    const auto selected = next();
+    EXPECT_EQ(selected.keys.size(), max);
+    for (const auto& key : selected.keys) {
       EXPECT_TRUE(add(key));
-      EXPECT_TRUE(looked.insert(key).second) << key << " looked twice";
+      EXPECT_TRUE(evaluated.insert(key).second) << key << " looked twice";
     }
     EXPECT_EQ(next().keys, Keys());
   }
@@ -186,24 +186,24 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
   EXPECT_FALSE(rest.again.has_value());
 }
 
-TEST_F(UnschedulableQueueTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime) {
+TEST_F(UnschedulableQueueTest, AllAreEvaluatedWhileCapacityChangesAllTheTime) {
   addMany(100);
-  std::set<std::string> looked;
+  std::set<std::string> evaluated;
   for (int i = 0; i < 400; ++i) {
     grew();
-    for (auto turns = next();; turns = next()) {
-      for (const auto& key : turns.keys) {
-        looked.insert(key);
+    for (auto selected = next();; selected = next()) {
+      for (const auto& key : selected.keys) {
+        evaluated.insert(key);
         add(key);
       }
-      if (turns.again != milliseconds(0)) break;
+      if (selected.again != milliseconds(0)) break;
     }
     clock.advance(milliseconds(200));
   }
-  EXPECT_EQ(looked.size(), 100U);
+  EXPECT_EQ(evaluated.size(), 100U);
 }
 
-TEST_F(UnschedulableQueueTest, OneThatComesLaterYieldsAndHasATurnInTheRound) {
+TEST_F(UnschedulableQueueTest, OneThatComesLaterYieldsAndIsSelectedInTheRound) {
   addMany(40);
   fits = {keyOf(5)};
   grew();
@@ -229,15 +229,15 @@ TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
   EXPECT_TRUE(add("late"));
 }
 
-TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
+TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsAttempt) {
   addMany(40);
   fits = {keyOf(0), keyOf(1)};
   grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
-  EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnTimeout);
-  clock.advance(kDefaultTimeouts.queueTurnTimeout);
+  EXPECT_EQ(next().again, kDefaultTimeouts.queueAttemptTimeout);
+  clock.advance(kDefaultTimeouts.queueAttemptTimeout);
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
-  EXPECT_FALSE(room.decided(keyOf(0), DecisionResult::nothing));
+  EXPECT_FALSE(queue.decided(keyOf(0), DecisionResult::nothing));
 }
 
 TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
@@ -246,11 +246,11 @@ TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
   grew();
   EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
-  clock.advance(kDefaultTimeouts.queueTurnTimeout);
-  const auto turns = next();
-  ASSERT_EQ(turns.keys.size(), 10U) << "the nine others, and the first of the other namespace";
-  EXPECT_EQ(turns.keys.back(), keyIn("other", 0));
-  EXPECT_TRUE(room.hasTurn(keyIn("other", 0)));
+  clock.advance(kDefaultTimeouts.queueAttemptTimeout);
+  const auto selected = next();
+  ASSERT_EQ(selected.keys.size(), 10U) << "the nine others, and the first of the other namespace";
+  EXPECT_EQ(selected.keys.back(), keyIn("other", 0));
+  EXPECT_TRUE(queue.isCurrent(keyIn("other", 0)));
 }
 
 TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
@@ -262,7 +262,7 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
     for (const auto& key : next().keys) {
       had.insert(key);
       add(key);
-      EXPECT_TRUE(room.decided(key, DecisionResult::nothing));
+      EXPECT_TRUE(queue.decided(key, DecisionResult::nothing));
     }
     clock.advance(milliseconds(1));
   }
@@ -270,9 +270,9 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
   // Keys that were passed over get their turn afterwards. Until then no key yields to them.
   EXPECT_EQ(round(), Keys());
   EXPECT_TRUE(add("late"));
-  room.remove("late");
-  EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnBackoff);
-  clock.advance(kDefaultTimeouts.queueTurnBackoff);
+  queue.remove("late");
+  EXPECT_EQ(next().again, kDefaultTimeouts.queueAttemptBackoff);
+  clock.advance(kDefaultTimeouts.queueAttemptBackoff);
   EXPECT_EQ(round().size(), 40U);
 }
 
@@ -280,9 +280,9 @@ TEST_F(UnschedulableQueueTest, OneThatGoesAwayIsNotWaitedFor) {
   add("a");
   add("b");
   grew();
-  room.remove("a");
+  queue.remove("a");
   EXPECT_EQ(next().keys, Keys{"b"});
-  EXPECT_EQ(room.size(), 1U);
+  EXPECT_EQ(queue.size(), 1U);
 }
 
 class CrowdTest : public ReconcileTest {

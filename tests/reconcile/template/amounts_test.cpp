@@ -69,7 +69,7 @@ TEST_F(AmountsTest, ATemplateIsMadeForAPodThatNamesItAndOneForAllThatNameTheSame
   EXPECT_EQ(World::must(made(name)).metadata.uid, first.metadata.uid);
   EXPECT_TRUE(made(other).ok());
   EXPECT_EQ(templates(), 2u);
-  EXPECT_EQ(told("p ") + told("q ") + told("r "), 0);
+  EXPECT_EQ(countEvents("p ") + countEvents("q ") + countEvents("r "), 0);
   for (const auto* pod : {"p", "q", "r"}) world.removePod(pod);
 }
 
@@ -109,7 +109,7 @@ TEST_F(AmountsTest, OneThatWentUnderAPodIsMadeAgainAndAnotherProcessTakesUnusedO
   EXPECT_FALSE(made(name).ok());
 }
 
-TEST_F(AmountsTest, OneThatSaysSomethingElseIsMadeAnewIfMarkedAndSaidOnThePodIfNot) {
+TEST_F(AmountsTest, OneWithOtherContentIsRecreatedIfMarkedAndReportedOnThePodIfNot) {
   const auto name = addPod("p", kTenth);
   settle();
   auto forged = World::must(made(name));
@@ -130,14 +130,15 @@ TEST_F(AmountsTest, OneThatSaysSomethingElseIsMadeAnewIfMarkedAndSaidOnThePodIfN
   start();
   settle();
   EXPECT_EQ(World::must(made(name)).metadata.uid, others);
-  EXPECT_EQ(told("p Warning WaitingForClaim amounts: a ResourceClaimTemplate " + name + " exists and does not match"),
-            1);
+  EXPECT_EQ(
+      countEvents("p Warning WaitingForClaim amounts: a ResourceClaimTemplate " + name + " exists and does not match"),
+      1);
   world.removePod("p");
   pass(minutes(30));
   EXPECT_EQ(World::must(made(name)).metadata.uid, others) << "never taken away";
 }
 
-TEST_F(AmountsTest, SomebodysOwnThatSaysTheSameServes) {
+TEST_F(AmountsTest, SomebodysOwnWithTheSameContentServes) {
   Template own;
   own.metadata.name = "egpu-amounts.core-10.class-share";
   own.metadata.namespace_ = "default";
@@ -148,7 +149,7 @@ TEST_F(AmountsTest, SomebodysOwnThatSaysTheSameServes) {
   const auto uid = World::must(world.client.create(own)).metadata.uid;
   addPod("p", {{"class", "share"}, {"gpu-core", "10"}});
   settle();
-  EXPECT_EQ(told("p "), 0);
+  EXPECT_EQ(countEvents("p "), 0);
   world.removePod("p");
   pass(minutes(30));
   EXPECT_EQ(World::must(made(own.metadata.name)).metadata.uid, uid);
@@ -174,7 +175,7 @@ TEST_F(AmountsTest, AnElasticGPUClaimTemplateOfThatNameIsItsOwners) {
   EXPECT_FALSE(made(claims.metadata.name).ok());
 }
 
-TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
+TEST_F(AmountsTest, ARefusalIsReportedOnThePodsThatWaitForItAndTriedAgain) {
   support::RefusingTransport line(*world.transport);
   line.refuses = [](const auto& request) {
     return request.method == kube::Method::post && request.target.find("resourceclaimtemplates") != std::string::npos;
@@ -184,8 +185,8 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
   addPod("other", {{"gpu-core", "ten"}});
   driver->run(std::chrono::seconds(2));
   EXPECT_FALSE(made(name).ok());
-  EXPECT_GE(told("p Warning Refused the API server refuses it"), 1);
-  EXPECT_EQ(told("other Warning Refused"), 0);
+  EXPECT_GE(countEvents("p Warning Refused the API server refuses it"), 1);
+  EXPECT_EQ(countEvents("other Warning Refused"), 0);
   line.refuses = [](const auto&) { return false; };
   driver->run();
   EXPECT_TRUE(made(name).ok());
@@ -194,7 +195,7 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
   driver.reset();
 }
 
-TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaidOnThePods) {
+TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsRecreatedEverMoreSeldomAndReportedOnThePods) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
   line.onChange = [this] { driver->writes().inputsChanged(); };  // the admission policy also writes
@@ -203,8 +204,9 @@ TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAn
   EXPECT_TRUE(made(name).ok());
   EXPECT_GT(line.changed, 2) << "it is tried again";
   EXPECT_LT(line.changed, 12);
-  EXPECT_GE(
-      told("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name + " differs from its name"), 1);
+  EXPECT_GE(countEvents("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name +
+                        " differs from its name"),
+            1);
   line.changes = false;
   driver->run(minutes(10));
   EXPECT_NE(World::must(made(name)).claim.config.at(0).parameters.find("10"), std::string::npos);
@@ -215,7 +217,7 @@ TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAn
   driver.reset();
 }
 
-TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
+TEST_F(AmountsTest, EveryMistakeIsReportedOnThePodByItsAnnotation) {
   const std::vector<std::pair<Amounts, std::string>> cases = {
       {{{"gpu-core", "ten"}}, "[egpu.elasticgpu.io/gpu-core]: must be a quantity greater than zero"},
       {{{"gpu-core", "10 %"}}, "[egpu.elasticgpu.io/gpu-core]: must be a quantity greater than zero"},
@@ -228,14 +230,14 @@ TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
     const auto pod = "p" + std::to_string(i);
     addPod(pod, cases[i].first);
     settle();
-    EXPECT_EQ(told(pod + " Warning WaitingForClaim amounts: metadata.annotations" + cases[i].second), 1) << i;
+    EXPECT_EQ(countEvents(pod + " Warning WaitingForClaim amounts: metadata.annotations" + cases[i].second), 1) << i;
     EXPECT_FALSE(world.pod(pod).schedulingGates.empty());
     world.removePod(pod);
   }
   EXPECT_EQ(templates(), 0u);
 }
 
-TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsSaidWithTheAnnotationsToo) {
+TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsReportedWithTheAnnotationsToo) {
   struct TemplateAmountsCase {
     Amounts amounts;
     std::string reason;
@@ -259,7 +261,7 @@ TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsSaidWithTheAnnotationsToo) {
         pod);
     settle();
     const auto claim = pod + "-egpu-x7x7x";
-    EXPECT_EQ(told(pod + " Warning WaitingForClaim claim " + claim + ": " + reason), 1) << i;
+    EXPECT_EQ(countEvents(pod + " Warning WaitingForClaim claim " + claim + ": " + reason), 1) << i;
     EXPECT_EQ(world.reason(claim, reason == "NoFit" ? "Bound" : "Accepted"), reason);
     std::string all;
     for (const auto& [what, value] : amounts)

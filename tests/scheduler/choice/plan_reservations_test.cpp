@@ -39,18 +39,17 @@ struct HeldCards {
     cluster.take(card, "of-" + card, {core, 0});
     since["of-" + card] = now - seconds;
   }
-  std::vector<MemberReservation> kept(const std::vector<GangMember>& members, const EarlierReservations& before = {},
-                                      std::size_t most = 100,
-                                      const std::vector<TopologyGroup>* within = nullptr) const {
+  std::vector<MemberReservation> plan(const std::vector<GangMember>& members, const EarlierReservations& before = {},
+                                      std::size_t max = 100, const std::vector<TopologyGroup>* within = nullptr) const {
     return planReservations(
         cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
-        before, most,
+        before, max,
         lasting.empty() ? HolderLasts() : [this](std::string_view device) { return lasting.contains(device); });
   }
-  Nodes nodes(const std::vector<GangMember>& members, const EarlierReservations& before = {}, std::size_t most = 100,
+  Nodes nodes(const std::vector<GangMember>& members, const EarlierReservations& before = {}, std::size_t max = 100,
               const std::vector<TopologyGroup>* within = nullptr) const {
     Nodes nodes;
-    for (const auto& each : kept(members, before, most, within)) nodes.push_back(each.node);
+    for (const auto& each : plan(members, before, max, within)) nodes.push_back(each.node);
     return nodes;
   }
 };
@@ -71,7 +70,7 @@ HeldCards example() {
   return held;
 }
 
-TEST(KeepTogether, TheHeadersExample) {
+TEST(PlanReservations, TheHeadersExample) {
   const auto held = example();
   const auto gang = same(3, whole(2));
   EXPECT_EQ(held.nodes(gang), (Nodes{"n0", "n1", "n3"}));
@@ -82,7 +81,7 @@ TEST(KeepTogether, TheHeadersExample) {
   EXPECT_EQ(held.nodes(same(1, whole(3))), Nodes()) << "no node has three";
 }
 
-TEST(KeepTogether, WhatHasMovedBeforeMovesForFarSoonerOnesAlone) {
+TEST(PlanReservations, WhatHasMovedBeforeMovesForFarSoonerOnesAlone) {
   HeldCards held;
   for (const auto* name : {"n0", "n1", "n2"}) held.node(name, 1);
   held.hold("n0c0", 800);
@@ -95,7 +94,7 @@ TEST(KeepTogether, WhatHasMovedBeforeMovesForFarSoonerOnesAlone) {
   }
 }
 
-TEST(KeepTogether, HoldersThatLastStayWhereTheyAre) {
+TEST(PlanReservations, HoldersThatLastStayWhereTheyAre) {
   auto held = example();
   const auto gang = same(3, whole(2));
   held.lasting = {"of-n3c0"};
@@ -106,7 +105,7 @@ TEST(KeepTogether, HoldersThatLastStayWhereTheyAre) {
   EXPECT_EQ(held.nodes(same(1, whole(2)), {{"n2"}, 0}), Nodes{"n0"}) << "what was kept is no reason";
 }
 
-TEST(KeepTogether, TheSoonestWithoutHoldersThatLastIsFirst) {
+TEST(PlanReservations, TheSoonestWithoutHoldersThatLastIsFirst) {
   HeldCards held;
   held.node("n0");
   held.node("n1", 1);
@@ -118,31 +117,31 @@ TEST(KeepTogether, TheSoonestWithoutHoldersThatLastIsFirst) {
   EXPECT_EQ(held.nodes(same(1, whole(1))), Nodes{"n1"}) << "100 against 500";
 }
 
-TEST(KeepTogether, MembersShareNodesAndTheFirstOfEachIsNamed) {
+TEST(PlanReservations, MembersShareNodesAndTheFirstOfEachIsNamed) {
   const auto held = example();
-  EXPECT_EQ(held.kept(same(4, whole(1))), (std::vector<MemberReservation>{{0, "n0"}, {2, "n2"}}))
+  EXPECT_EQ(held.plan(same(4, whole(1))), (std::vector<MemberReservation>{{0, "n0"}, {2, "n2"}}))
       << "n2 has one free in 50 seconds, n1 in 100; what else is on it is taken to go, too";
   auto mixed = same(2, whole(2));
   mixed.push_back({share(500)});
-  EXPECT_EQ(held.kept(mixed), (std::vector<MemberReservation>{{0, "n0"}, {1, "n1"}, {2, "n2"}}));
+  EXPECT_EQ(held.plan(mixed), (std::vector<MemberReservation>{{0, "n0"}, {1, "n1"}, {2, "n2"}}));
 }
 
-TEST(KeepTogether, OnePodsClaimsGoToOneNode) {
+TEST(PlanReservations, OnePodsClaimsGoToOneNode) {
   const auto held = example();
   std::vector<GangMember> pod = same(2, whole(1));
   pod[1].with = 0;
   pod.push_back({whole(2)});
-  EXPECT_EQ(held.kept(pod), (std::vector<MemberReservation>{{0, "n0"}, {2, "n1"}}));
+  EXPECT_EQ(held.plan(pod), (std::vector<MemberReservation>{{0, "n0"}, {2, "n1"}}));
   pod.push_back({whole(1)});
   pod.back().with = 2;
   EXPECT_EQ(held.nodes(pod), Nodes()) << "three cards on one node";
 }
 
-TEST(KeepTogether, OnlyWhereItsPodsMayGoAndHaveRoom) {
+TEST(PlanReservations, OnlyWhereItsPodsMayGoAndHaveCapacity) {
   const auto held = example();
   auto gang = same(2, whole(2));
   gang[0].suits = [](std::string_view node) { return node == "n3"; };
-  EXPECT_EQ(held.kept(gang), (std::vector<MemberReservation>{{0, "n3"}, {1, "n0"}}));
+  EXPECT_EQ(held.plan(gang), (std::vector<MemberReservation>{{0, "n3"}, {1, "n0"}}));
   auto alone = same(2, whole(1));
   for (auto& each : alone) {
     each.kind = 0;
@@ -154,7 +153,7 @@ TEST(KeepTogether, OnlyWhereItsPodsMayGoAndHaveRoom) {
   EXPECT_EQ(held.nodes(pinned), Nodes{"n2"});
 }
 
-TEST(KeepTogether, TheGroupWhoseLastNodeIsExpectedFirst) {
+TEST(PlanReservations, TheGroupWhoseLastNodeIsExpectedFirst) {
   const auto held = example();
   const std::vector<TopologyGroup> racks = {{"a", {"n0", "n2"}}, {"b", {"n1", "n3"}}, {"c", {"gone"}}};
   const auto gang = same(2, whole(2));
@@ -165,7 +164,7 @@ TEST(KeepTogether, TheGroupWhoseLastNodeIsExpectedFirst) {
   EXPECT_EQ(held.nodes(gang, {}, 100, &none), Nodes());
 }
 
-TEST(KeepTogether, NothingForMoreUnlikePodsThanEight) {
+TEST(PlanReservations, NothingForMoreUnlikePodsThanEight) {
   HeldCards held;
   for (int n = 0; n < 10; ++n) held.node("n" + std::to_string(n));
   std::vector<GangMember> gang;
@@ -188,7 +187,7 @@ HeldCards randomHeld(Random& random) {
 }
 
 /// For equal requests for whole cards, or for a share of one, the order does not matter.
-TEST(KeepTogetherProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
+TEST(PlanReservationsProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreReserved) {
   int found = 0, none = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(seed);
@@ -218,7 +217,7 @@ TEST(KeepTogetherProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
   EXPECT_GT(none, 50);
 }
 
-TEST(KeepTogetherProperty, OnceAllHaveLeftButThoseThatLastTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
+TEST(PlanReservationsProperty, OnceAllHaveLeftButThoseThatLastTheNodesHoldAllAndWhereNoneDoNoneAreReserved) {
   int found = 0, none = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(seed);

@@ -106,7 +106,7 @@ void expectSound(const Cluster& cluster, const GangPreemptionCase& each, const H
   }
 }
 
-TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
+TEST(PreemptTogether, FreesCapacityWhereAnySetWouldAndNobodyGoesForNothing) {
   int asItIs = 0, needed = 0, several = 0, impossible = 0, grouped = 0, fewest = 0, more = 0;
   int missed[] = {0, 0};  // if members are alike, and if they are not
   for (uint64_t seed = 1; seed <= 80; ++seed) {
@@ -257,11 +257,11 @@ std::vector<GangMember> counting(std::size_t members, Request request, int& aske
   return all;
 }
 
-TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotLookedAt) {
+TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotSearched) {
   Apart apart(40);
   Request half;
   half.perCard = {600, kGi};
-  const auto looks = [&](std::size_t size, const Request& request, const IsEvictable& isEvictable) {
+  const auto evaluations = [&](std::size_t size, const Request& request, const IsEvictable& isEvictable) {
     int asked = 0;
     const auto members = counting(size, request, asked);
     (void)decideGang(apart.cluster, members, &apart.groups);
@@ -269,11 +269,11 @@ TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotLookedAt) {
     EXPECT_TRUE(preemptTogether(apart.cluster, members, &apart.groups, {}, isEvictable).after.lacking);
     return asked - deciding;
   };
-  EXPECT_EQ(looks(3, whole(1), {}), 0) << "three cards of two";
-  EXPECT_EQ(looks(3, half, {}), 0) << "one to a card";
+  EXPECT_EQ(evaluations(3, whole(1), {}), 0) << "three cards of two";
+  EXPECT_EQ(evaluations(3, half, {}), 0) << "one to a card";
   const IsEvictable first = [](std::string_view device) { return device.back() == '0'; };
-  EXPECT_EQ(looks(2, whole(1), first), 0) << "one of each two stays";
-  EXPECT_EQ(looks(2, half, first), 0);
+  EXPECT_EQ(evaluations(2, whole(1), first), 0) << "one of each two stays";
+  EXPECT_EQ(evaluations(2, half, first), 0);
 }
 
 TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
@@ -282,14 +282,14 @@ TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
   auto members = counting(2, whole(1), asked);
   for (auto& member : members)  // not on the same node, which the cards do not show
     member.hasCapacity = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
-  const auto looks = [&](int64_t limit) {
+  const auto evaluations = [&](int64_t limit) {
     asked = 0;
     const auto found = preemptTogether(apart.cluster, members, &apart.groups, {}, {}, {}, limit);
     EXPECT_TRUE(found.after.lacking && found.victims.empty());
     EXPECT_EQ(found.exact, limit == kMaxPreemptions) << "not all groups were tried";
     return asked;
   };
-  const int all = looks(kMaxPreemptions), some = looks(10), few = looks(1);
+  const int all = evaluations(kMaxPreemptions), some = evaluations(10), few = evaluations(1);
   EXPECT_LT(few, some);
   EXPECT_LT(2 * (some - few), all - few);
 }
@@ -326,16 +326,16 @@ TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
 TEST(PreemptTogether, WhateverTimeCutsShortIsNotExact) {
   const Apart apart(2);
   for (const auto* within : {&apart.groups, static_cast<const std::vector<TopologyGroup>*>(nullptr)}) {
-    int asked = 0, most = std::numeric_limits<int>::max();
+    int asked = 0, max = std::numeric_limits<int>::max();
     const auto exact = [&] {
       asked = 0;
       const std::vector<GangMember> members(2, GangMember{whole(1)});
-      const StopCondition enough = [&] { return ++asked > most; };
+      const StopCondition enough = [&] { return ++asked > max; };
       return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMaxPreemptions, enough).exact;
     };
     ASSERT_TRUE(exact());
     const int needed = asked;
-    for (most = 0; most < needed; ++most) EXPECT_FALSE(exact()) << most << " of " << needed;
+    for (max = 0; max < needed; ++max) EXPECT_FALSE(exact()) << max << " of " << needed;
     EXPECT_TRUE(exact());
   }
 }

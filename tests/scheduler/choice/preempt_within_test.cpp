@@ -253,9 +253,9 @@ TEST(PreemptWithin, EqualsTheCheapestOfAllSets) {
     ASSERT_EQ(std::tie(std::get<0>(cost), std::get<1>(cost), std::get<2>(cost), std::get<3>(cost)),
               std::tie(std::get<0>(*want), std::get<1>(*want), std::get<2>(*want), std::get<3>(*want)));
     ASSERT_FALSE(nodeWithout(held, holders, set, claim, request).empty());
-    const bool roomNow = decide(held.cluster, request).fits;
-    quota += roomNow && !got.victims.empty();
-    both += !roomNow;
+    const bool fitsNow = decide(held.cluster, request).fits;
+    quota += fitsNow && !got.victims.empty();
+    both += !fitsNow;
     several += got.victims.size() > 1;
   }
   EXPECT_GT(quota, 10);

@@ -23,29 +23,29 @@ void addNode(Cluster& cluster, const std::string& name, int64_t cards) {
 }
 
 /// Checks that NodeStates is right for each node, and that nodes in equal states have one number.
-void expectTrue(const Cluster::State& state, const NodeStates& kept) {
+void expectTrue(const Cluster::State& state, const NodeStates& states) {
   std::map<uint32_t, uint32_t> nodesIn;
   for (NodeId node = 0; node < state.nodes.size(); ++node) {
-    const uint32_t number = kept.numberOf(node);
+    const uint32_t number = states.numberOf(node);
     ASSERT_EQ(number == NodeStates::kNotOffered, !state.nodes[node].offered()) << node;
     if (number == NodeStates::kNotOffered) continue;
     ++nodesIn[number];
     NodeState now;
     readNode(state, node, now);
-    ASSERT_EQ(kept.state(number), now) << node;
+    ASSERT_EQ(states.state(number), now) << node;
   }
   for (const auto& [a, nodes] : nodesIn) {
-    ASSERT_EQ(kept.nodesIn(a), nodes);
-    for (const auto& [b, others] : nodesIn) ASSERT_EQ(kept.state(a) == kept.state(b), a == b);
+    ASSERT_EQ(states.nodesIn(a), nodes);
+    for (const auto& [b, others] : nodesIn) ASSERT_EQ(states.state(a) == states.state(b), a == b);
   }
-  for (uint32_t number = 1; number < kept.numbers(); ++number) ASSERT_EQ(kept.nodesIn(number), nodesIn[number]);
+  for (uint32_t number = 1; number < states.numbers(); ++number) ASSERT_EQ(states.nodesIn(number), nodesIn[number]);
 }
 
 TEST(NodeStates, AreThoseOfTheNodesWhateverHappened) {
   Cluster cluster;
   Random random(7);
   for (int n = 0; n < 30; ++n) addNode(cluster, "n" + std::to_string(n), 1 + n % 4);
-  NodeStates kept;
+  NodeStates states;
   std::map<NodeId, uint32_t> numbers;      // as a listener of the changes knows them
   std::map<uint32_t, NodeState> standFor;  // as a listener of the changes knows them
   for (int i = 0; i < 20'000; ++i) {
@@ -56,7 +56,7 @@ TEST(NodeStates, AreThoseOfTheNodesWhateverHappened) {
         cluster.upsertNode({node, pick(random, 0, 1) == 0, 64'000, 256 * kGi});
         break;
       case 1:
-        kept.changed(cluster.state().findNode(node));
+        states.changed(cluster.state().findNode(node));
         cluster.removeNode(node);
         for (const std::string& each : cluster.cardsOf(node)) cluster.removeCard(each);
         addNode(cluster, node, pick(random, 1, 4));
@@ -64,22 +64,22 @@ TEST(NodeStates, AreThoseOfTheNodesWhateverHappened) {
       default:
         cluster.take(card, "d", {pick(random, 0, 1000), pick(random, 0, 16) * kGi}, {pick(random, 0, 9), 0});
     }
-    kept.changed(cluster.state().findNode(node));
+    states.changed(cluster.state().findNode(node));
     if (pick(random, 0, 3) == 0) continue;  // several changes are read together
     const Cluster::State& state = cluster.state();
-    const NodeStates::Changes& changes = kept.read(state);
-    for (const NodeId each : changes.nodes) numbers[each] = kept.numberOf(each);
-    for (const uint32_t each : changes.numbers) standFor[each] = kept.state(each);
+    const NodeStates::Changes& changes = states.read(state);
+    for (const NodeId each : changes.nodes) numbers[each] = states.numberOf(each);
+    for (const uint32_t each : changes.numbers) standFor[each] = states.state(each);
     for (NodeId each = 0; each < state.nodes.size(); ++each) {
-      const uint32_t number = kept.numberOf(each);
+      const uint32_t number = states.numberOf(each);
       ASSERT_EQ(numbers[each], number) << i;
       if (number != NodeStates::kNotOffered) {
-        ASSERT_EQ(standFor[number], kept.state(number)) << i;
+        ASSERT_EQ(standFor[number], states.state(number)) << i;
       }
     }
-    ASSERT_NO_FATAL_FAILURE(expectTrue(state, kept)) << "step " << i;
+    ASSERT_NO_FATAL_FAILURE(expectTrue(state, states)) << "step " << i;
   }
-  EXPECT_LE(kept.numbers(), cluster.state().nodes.size() + 2);  // states without nodes are forgotten
+  EXPECT_LE(states.numbers(), cluster.state().nodes.size() + 2);  // states without nodes are forgotten
 }
 
 TEST(NodeStates, ReadsOnlyWhatChanged) {

@@ -54,8 +54,8 @@ TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
   node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
   node.cards[4] = {0, {700, 32 * kGi}, false};
   const auto count = [&](NodeAmount free) {
-    const Counts room = copies.capacityOn(node);
-    return std::pair(copies.copies(0, free, room[0]), copies.copies(1, free, room[1]));
+    const Counts capacity = copies.capacityOn(node);
+    return std::pair(copies.copies(0, free, capacity[0]), copies.copies(1, free, capacity[1]));
   };
   EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2, 14));
   EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1, 14));
@@ -150,7 +150,7 @@ TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
 
 /// Nodes of 8 cards and of 1 card, and pods of one card. The first pods must not break up the sets of 8 that are
 /// requested occasionally.
-TEST(Prices, SetsOfEightAreKeptForThoseWhoNeedThem) {
+TEST(Prices, SetsOfEightAreReservedForThoseWhoNeedThem) {
   Cluster cluster;
   for (int n = 0; n < 4; ++n) addModelNode(cluster, "a" + std::to_string(n), 8);
   for (int n = 0; n < 32; ++n) addModelNode(cluster, "b" + std::to_string(n), 1);

@@ -50,11 +50,12 @@ class Cases {
   }
 
   RemainingQuota quota() {
-    RemainingQuota room;
-    if (chance(2)) room.models = {kModels[pick(random_, 0, 2)]};
+    RemainingQuota remaining;
+    if (chance(2)) remaining.models = {kModels[pick(random_, 0, 2)]};
     const auto key = chance(2) ? QuotaKey::gpu : QuotaKey::memory;
-    room.left[static_cast<std::size_t>(key)] = key == QuotaKey::gpu ? pick(random_, 0, 4) : pick(random_, 0, 40) * kGi;
-    return room;
+    remaining.left[static_cast<std::size_t>(key)] =
+        key == QuotaKey::gpu ? pick(random_, 0, 4) : pick(random_, 0, 40) * kGi;
+    return remaining;
   }
 
  private:
@@ -130,9 +131,9 @@ class Cases {
       r.split = chance(2) ? Split::evenly : Split::fill;
       r.cards = 1;
     }
-    const int64_t most = divided ? 4 : 1;
+    const int64_t max = divided ? 4 : 1;
     r.memoryFromCore = chance(3);
-    const Amount some{pick(random_, 1, 100 * most) * 10, pick(random_, 1, 20 * most) * kGi};
+    const Amount some{pick(random_, 1, 100 * max) * 10, pick(random_, 1, 20 * max) * kGi};
     if (kind <= 1) {
       r.wholeCards = true;
       r.memoryFromCore = false;
@@ -140,7 +141,7 @@ class Cases {
       r.perCard.memory = some.memory;
       r.memoryFromCore = false;
     } else if (kind <= 4) {
-      r.milliTflopsPerCard = pick(random_, 1, 130 * most) * 1000;
+      r.milliTflopsPerCard = pick(random_, 1, 130 * max) * 1000;
       if (!r.memoryFromCore) r.perCard.memory = some.memory;
     } else {
       r.perCard = some;
@@ -203,11 +204,11 @@ void checkAsk(const RemedyCase& at, const Remedy& remedy) {
   // If both amounts were reduced, each is raised again as far as it fits.
   if (found.milliTflopsPerCard != asked.milliTflopsPerCard) {
     const int64_t step = tflopsStep(asked);
-    const int64_t most = lessMemory ? asked.milliTflopsPerCard : asked.milliTflopsPerCard - step;
-    ASSERT_FALSE(anyFits(at, found, most, found.milliTflopsPerCard, step, setTflops));
+    const int64_t max = lessMemory ? asked.milliTflopsPerCard : asked.milliTflopsPerCard - step;
+    ASSERT_FALSE(anyFits(at, found, max, found.milliTflopsPerCard, step, setTflops));
   } else if (found.perCard.core != asked.perCard.core) {
-    const int64_t most = (lessMemory ? asked.perCard.core : asked.perCard.core - 1) / 10 * 10;
-    ASSERT_FALSE(anyFits(at, found, most, found.perCard.core, 10, setCore));
+    const int64_t max = (lessMemory ? asked.perCard.core : asked.perCard.core - 1) / 10 * 10;
+    ASSERT_FALSE(anyFits(at, found, max, found.perCard.core, 10, setCore));
   } else {
     ASSERT_TRUE(lessMemory);
   }
@@ -235,13 +236,14 @@ void checkNoAsk(const RemedyCase& at) {
 }
 
 /// Frees exactly this much of a card, and this many of its claims: one claim keeps the rest, the others keep nothing.
-void freeRoom(World& world, const Remedy::CardCapacity& room) {
-  PlainCard& card = world.cards.at(room.card);
+void freeShortage(World& world, const Remedy::CardCapacity& shortage) {
+  PlainCard& card = world.cards.at(shortage.card);
   Amount left = card.used();
-  left = {std::max<int64_t>(0, left.core - room.amount.core), std::max<int64_t>(0, left.memory - room.amount.memory)};
-  for (int64_t i = 0; i < room.claims && !card.allocations.empty(); ++i) {
+  left = {std::max<int64_t>(0, left.core - shortage.amount.core),
+          std::max<int64_t>(0, left.memory - shortage.amount.memory)};
+  for (int64_t i = 0; i < shortage.claims && !card.allocations.empty(); ++i) {
     const std::string device = card.allocations.begin()->first;
-    world.giveBack(room.card, device);
+    world.giveBack(shortage.card, device);
   }
   for (auto& [device, amount] : card.allocations) {
     amount = left;
@@ -268,7 +270,7 @@ void releaseDownTo(World& world, const std::string& node, int64_t left) {
 World released(const RemedyCase& at, const Remedy& remedy) {
   World world = at.world;
   const auto before = static_cast<int64_t>(devicesOn(world, remedy.node).size());
-  for (const Remedy::CardCapacity& room : remedy.rooms) freeRoom(world, room);
+  for (const Remedy::CardCapacity& shortage : remedy.shortages) freeShortage(world, shortage);
   if (remedy.nodeClaims > 0) releaseDownTo(world, remedy.node, before - remedy.nodeClaims);
   return world;
 }
@@ -282,23 +284,26 @@ void checkRelease(const RemedyCase& at, const Remedy& remedy) {
     ASSERT_FALSE(at.fitsIn(world)) << "one claim of the node fewer";
     return;  // releasing them frees more of the cards than requested
   }
-  for (std::size_t i = 0; i < remedy.rooms.size(); ++i) {
-    const Remedy::CardCapacity& room = remedy.rooms[i];
+  for (std::size_t i = 0; i < remedy.shortages.size(); ++i) {
+    const Remedy::CardCapacity& shortage = remedy.shortages[i];
     const auto less = [&](Remedy::CardCapacity smaller) {
       Remedy one = remedy;
-      one.rooms[i] = std::move(smaller);
+      one.shortages[i] = std::move(smaller);
       return at.fitsIn(released(at, one));
     };
-    if (room.claims > 0) {
-      ASSERT_FALSE(less({room.card, room.amount, room.claims - 1})) << "one claim fewer of " << room.card;
+    if (shortage.claims > 0) {
+      ASSERT_FALSE(less({shortage.card, shortage.amount, shortage.claims - 1}))
+          << "one claim fewer of " << shortage.card;
     }
     if (at.request.wholeCards) continue;
-    const bool all = room.claims == static_cast<int64_t>(at.world.cards.at(room.card).allocations.size());
-    if (room.amount.core > 0 && !all) {
-      ASSERT_FALSE(less({room.card, {room.amount.core - 1, room.amount.memory}, room.claims})) << room.card;
+    const bool all = shortage.claims == static_cast<int64_t>(at.world.cards.at(shortage.card).allocations.size());
+    if (shortage.amount.core > 0 && !all) {
+      ASSERT_FALSE(less({shortage.card, {shortage.amount.core - 1, shortage.amount.memory}, shortage.claims}))
+          << shortage.card;
     }
-    if (room.amount.memory > 0 && !all) {
-      ASSERT_FALSE(less({room.card, {room.amount.core, room.amount.memory - 1}, room.claims})) << room.card;
+    if (shortage.amount.memory > 0 && !all) {
+      ASSERT_FALSE(less({shortage.card, {shortage.amount.core, shortage.amount.memory - 1}, shortage.claims}))
+          << shortage.card;
     }
   }
 }
@@ -444,7 +449,7 @@ class Falling {
     one.coreOvercommit = r_.coreOvercommit;
     one.memoryOvercommit = r_.memoryOvercommit;
     const bool divided = r_.split != Split::none && !r_.wholeCards;
-    if (divided) return plainRoom(r_, card, used) > 0;
+    if (divided) return plainCapacity(r_, card, used) > 0;
     if (!memory) {
       one.memoryFromCore = false;
       one.perCard.memory = 0;
@@ -473,7 +478,7 @@ TEST(Explanations, EveryReasonCountsTheCardsAndNodesThatHaveIt) {
     const Explanation e = explain(at.cluster, at.request, at.suits, 10'000);
     SCOPED_TRACE(e.text());
     const bool divided = at.request.split != Split::none && !at.request.wholeCards;
-    std::map<Place, std::string> told;
+    std::map<Place, std::string> found;
     for (const StageReport& stage : e.stages) {
       std::map<std::string, int64_t> byReason, named;
       std::set<std::string> texts;
@@ -483,7 +488,7 @@ TEST(Explanations, EveryReasonCountsTheCardsAndNodesThatHaveIt) {
         texts.insert(dropped.reason);
         ++seen[stage.stage];
         const bool shortOf = divided && stage.stage == "core";
-        ASSERT_TRUE(told.emplace(Place{dropped.node, dropped.card}, shortOf ? "memory" : stage.stage).second);
+        ASSERT_TRUE(found.emplace(Place{dropped.node, dropped.card}, shortOf ? "memory" : stage.stage).second);
       }
       ASSERT_EQ(byReason, named) << stage.stage;
       // "best has" must be the value of one of them.
@@ -493,7 +498,7 @@ TEST(Explanations, EveryReasonCountsTheCardsAndNodesThatHaveIt) {
         ASSERT_TRUE(texts.contains(own)) << own;
       }
     }
-    ASSERT_EQ(told, Falling(at).run());
+    ASSERT_EQ(found, Falling(at).run());
     ASSERT_EQ(e.stages.back().after > 0, at.world.decide(at.request, at.suits).fits);
   }
   for (const char* stage : {"node", "node cpu", "node memory", "pinned", "health", "model", "minMemory", "capacity",

@@ -153,7 +153,7 @@ TEST(BestEffort, LargeNodesAreSolvedLikeSmallOnes) {
   }
 }
 
-TEST(Bounded, IsCloseAndSaysHowClose) {
+TEST(Bounded, IsCloseAndReportsHowClose) {
   Random random(5);
   // If all pairs are equal, no set is better: no gap, whatever remains.
   PairScores alike(24);

@@ -88,7 +88,7 @@ void Store::lead() {
   {
     const base::MutexUnlock unlocked(queueMutex_);
     const std::vector<Pending*> admitted = number(batch, later);
-    if (!admitted.empty()) keep(admitted);
+    if (!admitted.empty()) persist(admitted);
   }
   queue_.insert(queue_.begin(), later.begin(), later.end());
   std::sort(later.begin(), later.end());
@@ -125,16 +125,16 @@ std::vector<Store::Pending*> Store::number(const std::vector<Pending*>& batch, s
   return admitted;
 }
 
-void Store::keep(const std::vector<Pending*>& admitted) {
+void Store::persist(const std::vector<Pending*>& admitted) {
   const uint64_t version = admitted.back()->object->version;
   if (journal_) {
     std::vector<Journal::Record> records;
     records.reserve(admitted.size());
     for (const Pending* p : admitted)
       records.push_back({p->write->resource, p->object.get(), p->write->change == Change::remove});
-    if (base::Status kept = journal_->append(records, version); !kept.ok()) {
+    if (base::Status stored = journal_->append(records, version); !stored.ok()) {
       for (Pending* p : admitted)
-        p->status = {base::Code::unavailable, "the state could not be stored: " + kept.message()};
+        p->status = {base::Code::unavailable, "the state could not be stored: " + stored.message()};
       return;
     }
   }
@@ -257,8 +257,8 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
   return true;
 }
 
-void Store::keepPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
-                      std::vector<ObjectPtr> rest) {
+void Store::cachePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+                       std::vector<ObjectPtr> rest) {
   base::MutexLock lock(pagesMutex_);
   const auto known = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
     return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;
@@ -271,11 +271,11 @@ void Store::keepPages(const Resource& resource, std::string_view ns, uint64_t ve
 bool Store::takePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                       std::vector<ObjectPtr>& out) const {
   base::MutexLock lock(pagesMutex_);
-  const auto kept = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
+  const auto cached = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
     return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;
   });
-  if (kept == pages_.end()) return false;
-  std::rotate(kept, kept + 1, pages_.end());
+  if (cached == pages_.end()) return false;
+  std::rotate(cached, cached + 1, pages_.end());
   const auto& rest = pages_.back().rest;
   const auto from = std::upper_bound(rest.begin(), rest.end(), after,
                                      [](const Key& key, const ObjectPtr& object) { return key < object->key; });

@@ -98,8 +98,8 @@ class Store {
   /// Keeps the objects after the first page of a list, so that its further pages stay available regardless of later
   /// writes. `rest`: all objects of the kind (and namespace) after `after`, at `version`. Only the most recent lists
   /// are kept.
-  void keepPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
-                 std::vector<ObjectPtr> rest);
+  void cachePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+                  std::vector<ObjectPtr> rest);
   uint64_t version() const;
 
   /// Returns at most `limit` events of a kind after `from` in `out`. Waits for an event until `until` or a stop. Sets
@@ -160,7 +160,7 @@ class Store {
   /// wait until the others are stored.
   std::vector<Pending*> number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const;
   /// Appends the writes to the journal, then makes them visible.
-  void keep(const std::vector<Pending*>& admitted);
+  void persist(const std::vector<Pending*>& admitted);
 
   const std::size_t historyLength_;
   Journal* const journal_;

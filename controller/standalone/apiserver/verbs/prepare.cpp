@@ -30,7 +30,7 @@ void dropNulls(Json& meta) {
   for (auto it = meta.begin(); it != meta.end();) it = it->is_null() ? meta.erase(it) : std::next(it);
 }
 
-bool keepsGeneration(const Resource& r) { return r.custom || r.plural == "pods"; }
+bool hasGeneration(const Resource& r) { return r.custom || r.plural == "pods"; }
 
 // True if the objects differ only in apiVersion, metadata and status, so that the desired state has not changed.
 bool sameDesired(const Json& a, const Json& b, bool hasStatus) {
@@ -120,7 +120,7 @@ void checkIdentity(const Resource& r, const Object& old, const Json& fresh, bool
 }
 
 // Restores the fields that this write may not change: spec or status, and the metadata that the server owns.
-void keepOwned(const RequestInfo& call, const Json& old, Json& fresh) {
+void restoreOwned(const RequestInfo& call, const Json& old, Json& fresh) {
   const Resource& r = *call.resource;
   if (call.subresource == "status") {
     Json mixed = old;
@@ -327,7 +327,7 @@ Json Preparation::forCreate(const RequestInfo& call, Json object, Warnings& warn
     throw invalid(r, "", {requiredField("metadata.name", "name or generateName is required")});
   finished["uid"] = random_.uuid();
   finished["creationTimestamp"] = base::rfc3339(clock_.wall());
-  if (keepsGeneration(r)) finished["generation"] = 1;
+  if (hasGeneration(r)) finished["generation"] = 1;
   validate(r, object, nullptr);
   return object;
 }
@@ -338,12 +338,12 @@ Json Preparation::forUpdate(const RequestInfo& call, const Object& old, Json fre
   checkPath(call, old, fresh);
   checkIdentity(r, old, fresh, replaces);
   fresh["apiVersion"] = r.apiVersion(r.storageVersion);
-  keepOwned(call, old.body, fresh);
+  restoreOwned(call, old.body, fresh);
   prune(call, fresh, warnings);
   const Schema& schema = *schemas_.at(&r);
   schema.applyDefaults(fresh, !r.custom);
-  // Status writes also need admission: they may change annotations (see keepOwned()) that admission does not allow to
-  // change.
+  // Status writes also need admission: they may change annotations (see restoreOwned()) that admission does not allow
+  // to change.
   if (call.subresource.empty() || call.subresource == "status") admit(call, "UPDATE", fresh, &old.body);
   if (fresh == old.body) return fresh;
   const Json& oldMeta = old.body["metadata"];
@@ -351,7 +351,7 @@ Json Preparation::forUpdate(const RequestInfo& call, const Object& old, Json fre
     auto errors = finalizerErrors(oldMeta, fresh["metadata"]);
     if (!errors.empty()) throw invalid(r, old.key.name, errors);
   }
-  if (keepsGeneration(r) && !sameDesired(old.body, fresh, r.hasStatus))
+  if (hasGeneration(r) && !sameDesired(old.body, fresh, r.hasStatus))
     fresh["metadata"]["generation"] = oldMeta.value("generation", int64_t{0}) + 1;
   validate(r, fresh, &old.body);
   if (old.text.size() + call.request->body.size() > kMaxObjectBytes && fresh.dump().size() > kMaxObjectBytes)

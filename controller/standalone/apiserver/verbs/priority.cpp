@@ -14,7 +14,7 @@ constexpr const char* kPreempts = "PreemptLowerPriority";
 bool isPods(const Resource& r) { return r.group.empty() && r.plural == "pods"; }
 
 /// Restores the computed fields of a pod if a client omits them in an update.
-void keepComputed(Json& pod, const Json& old) {
+void restoreComputed(Json& pod, const Json& old) {
   if (!at(pod, {"spec"}).is_object()) return;
   for (const char* key : {"priority", "preemptionPolicy"})
     if (const Json& had = at(old, {"spec", key}); !had.is_null() && at(pod, {"spec", key}).is_null())
@@ -46,7 +46,7 @@ void PriorityAdmission::admit(const RequestInfo& call, Json& object, const Objec
   if (call.resource == &classes_) return admitClass(call, object);
   if (!isPods(*call.resource)) return;
   if (old != nullptr)
-    keepComputed(object, old->body);
+    restoreComputed(object, old->body);
   else
     admitPod(call, object);
 }

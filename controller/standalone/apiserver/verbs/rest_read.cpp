@@ -81,20 +81,20 @@ ListQuery listQuery(const RequestInfo& call, bool watching, bool continuing) {
   ListQuery q;
   q.match = call.param("resourceVersionMatch");
   q.initialEvents = call.flag("sendInitialEvents");
-  const bool saysInitialEvents = !call.param("sendInitialEvents").empty();
+  const bool hasInitialEvents = !call.param("sendInitialEvents").empty();
   if (!q.match.empty() && q.match != "Exact" && q.match != "NotOlderThan")
     forbiddenOption("resourceVersionMatch", "supported values are Exact and NotOlderThan");
   if (watching) {
-    if (saysInitialEvents && q.match != "NotOlderThan")
+    if (hasInitialEvents && q.match != "NotOlderThan")
       forbiddenOption("resourceVersionMatch",
                       "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-    if (!saysInitialEvents && !q.match.empty())
+    if (!hasInitialEvents && !q.match.empty())
       forbiddenOption("resourceVersionMatch",
                       "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
     if (q.initialEvents && !call.flag("allowWatchBookmarks"))
       forbiddenOption("allowWatchBookmarks", "sendInitialEvents requires allowWatchBookmarks");
   } else {
-    if (saysInitialEvents) forbiddenOption("sendInitialEvents", "sendInitialEvents is forbidden for list");
+    if (hasInitialEvents) forbiddenOption("sendInitialEvents", "sendInitialEvents is forbidden for list");
     if (!q.match.empty() && call.param("resourceVersion").empty())
       forbiddenOption("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided");
     if (!q.match.empty() && continuing)
@@ -185,8 +185,8 @@ http::Response Rest::list(const RequestInfo& call) {
     meta["continue"] = pageToken(version, page.back()->key);
     if (selector.empty()) meta["remainingItemCount"] = all.size() - at;
     if (token.empty())
-      store_.keepPages(*call.resource, call.key.ns, version, page.back()->key,
-                       {all.begin() + static_cast<std::ptrdiff_t>(end), all.end()});
+      store_.cachePages(*call.resource, call.key.ns, version, page.back()->key,
+                        {all.begin() + static_cast<std::ptrdiff_t>(end), all.end()});
   }
   http::Response r;
   r.contentType = as.contentType;
@@ -210,8 +210,8 @@ http::Response Rest::watch(const RequestInfo& call) {
   if (q.initialEvents && q.version && *q.version > store_.version())
     throw versionTooLarge(*q.version, store_.version());
 
-  const bool saysNo = !q.initialEvents && !call.param("sendInitialEvents").empty();
-  if (q.initialEvents || (!saysNo && (!q.version || *q.version == 0))) {
+  const bool declined = !q.initialEvents && !call.param("sendInitialEvents").empty();
+  if (q.initialEvents || (!declined && (!q.version || *q.version == 0))) {
     for (auto& object : store_.list(*call.resource, call.key.ns, o.from))
       if ((call.key.name.empty() || object->key.name == call.key.name) &&
           (selector.empty() || selector.matches(object->body)))

@@ -133,10 +133,10 @@ class Merge {
     auto it = target.find(name);
     if (it == target.end() || !it->is_array() || !gone.is_array()) return;
     if (!bounded(*it, name) || !bounded(gone, name)) return;
-    Json kept = Json::array();
+    Json remaining = Json::array();
     for (const auto& v : *it)
-      if (std::find(gone.begin(), gone.end(), v) == gone.end()) kept.push_back(v);
-    *it = std::move(kept);
+      if (std::find(gone.begin(), gone.end(), v) == gone.end()) remaining.push_back(v);
+    *it = std::move(remaining);
   }
 
   static Json* findByKey(Json& list, const std::string& mergeKey, const Json& value) {

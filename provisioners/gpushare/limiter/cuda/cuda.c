@@ -65,7 +65,7 @@ static int replace(void** function) {
 }
 
 /// One look-up of either generation.
-struct LookUp {
+struct Query {
   const char* name;
   void** function;
   uint64_t flags;
@@ -73,7 +73,7 @@ struct LookUp {
   int generation;
 };
 
-static int ask(const struct LookUp* of, int version) {
+static int ask(const struct Query* of, int version) {
   if (of->generation == 1)
     return EGPU_REAL(cuGetProcAddress, const char*, void**, int, uint64_t)(of->name, of->function, version, of->flags);
   return EGPU_REAL(cuGetProcAddress_v2, const char*, void**, int, uint64_t, int*)(of->name, of->function, version,
@@ -81,7 +81,7 @@ static int ask(const struct LookUp* of, int version) {
 }
 
 /// Asks the driver. A limited name whose function is newer than the limiter gets the newest function that it knows.
-static int lookUp(const struct LookUp* of, int version) {
+static int query(const struct Query* of, int version) {
   int result = ask(of, version);
   if (result != kSuccess || of->function == NULL || *of->function == NULL || replace(of->function)) return result;
   const int known = limitedVersion(of->name);
@@ -94,11 +94,11 @@ static int lookUp(const struct LookUp* of, int version) {
 }
 
 EGPU_LIMITED(cuGetProcAddress)(const char* name, void** function, int version, uint64_t flags) {
-  const struct LookUp of = {name, function, flags, NULL, 1};
-  return lookUp(&of, version);
+  const struct Query of = {name, function, flags, NULL, 1};
+  return query(&of, version);
 }
 
 EGPU_LIMITED(cuGetProcAddress_v2)(const char* name, void** function, int version, uint64_t flags, int* status) {
-  const struct LookUp of = {name, function, flags, status, 2};
-  return lookUp(&of, version);
+  const struct Query of = {name, function, flags, status, 2};
+  return query(&of, version);
 }

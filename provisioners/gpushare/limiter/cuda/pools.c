@@ -303,8 +303,8 @@ EGPU_LIMITED(cuMemPoolDestroy)(Handle handle) {
   return result;
 }
 
-EGPU_LIMITED(cuMemPoolTrimTo)(Handle handle, size_t keep) {
-  const int result = EGPU_REAL(cuMemPoolTrimTo, Handle, size_t)(handle, keep);
+EGPU_LIMITED(cuMemPoolTrimTo)(Handle handle, size_t minimum) {
+  const int result = EGPU_REAL(cuMemPoolTrimTo, Handle, size_t)(handle, minimum);
   if (result != kSuccess) return result;
   struct Pool* pool = findPool(handle);
   if (pool == NULL || pool->card < 0) return result;

@@ -15,7 +15,7 @@ core::Node readyNode() {
 
 core::NodeSelector zone(const std::string& name) { return {{{{{"zone", "In", {name}}}, {}}}}; }
 
-TEST(NodeFit, EachFilterSaysWhatItIs) {
+TEST(NodeFit, EachFilterReportsWhatItIs) {
   core::Pod pod;
   auto n = readyNode();
   EXPECT_EQ(nodeUnsuitable(pod, {}, n), "");

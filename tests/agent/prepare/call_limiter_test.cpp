@@ -1,10 +1,11 @@
 // A plugin that hangs, and claims of other plugins.
+#include "controller/agent/prepare/call_limiter.h"
+
 #include <atomic>
 #include <semaphore>
 #include <thread>
 
 #include "controller/agent/dra/claim_queue.h"
-#include "controller/agent/prepare/call_limiter.h"
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -13,30 +14,30 @@ namespace {
 using base::Code;
 
 TEST(CallLimiter, AreThoseOfEachPluginByItself) {
-  CallLimiter turns(2);
-  const auto first = turns.take("a");
+  CallLimiter limiter(2);
+  const auto first = limiter.take("a");
   {
-    const auto second = turns.take("a");
+    const auto second = limiter.take("a");
     EXPECT_TRUE(first.ok() && second.ok());
-    const auto third = turns.take("a");
+    const auto third = limiter.take("a");
     ASSERT_FALSE(third.ok());
     EXPECT_EQ(third.status().code(), Code::unavailable);
     EXPECT_NE(third.status().message().find("provisioner a has not answered 2 calls"), std::string::npos);
-    EXPECT_TRUE(turns.take("b").ok());
+    EXPECT_TRUE(limiter.take("b").ok());
   }
-  EXPECT_TRUE(turns.take("a").ok()) << "one has ended";
+  EXPECT_TRUE(limiter.take("a").ok()) << "one has ended";
 }
 
-class TurnsTest : public PrepareTest {
+class CallLimiterTest : public PrepareTest {
  protected:
   static constexpr const char* kOther = "other.example.com";
-  TurnsTest() {
+  CallLimiterTest() {
     world.registry.add(otherOfController);
     registry.add(other);
     world.addClass("other", "Delete", "Immediate", {}, kOther);
     options.maxCalls = 2;
   }
-  ~TurnsTest() override {
+  ~CallLimiterTest() override {
     hangs = false;
     letGo.release(100);
   }
@@ -45,7 +46,7 @@ class TurnsTest : public PrepareTest {
     world.addPod(name, {name});
     driver->settle();
     world.schedule(name);
-    return {"default", name, world.carrier(name)->metadata.uid};
+    return {"default", name, world.resourceClaim(name)->metadata.uid};
   }
   /// Hangs in these calls from now on.
   void hang(const std::string& where) {
@@ -63,7 +64,7 @@ class TurnsTest : public PrepareTest {
   std::counting_semaphore<> entered{0}, letGo{0};
 };
 
-TEST_F(TurnsTest, APluginThatHangsHasItsTurnsAndNoMore) {
+TEST_F(CallLimiterTest, APluginThatHangsHasItsCallsAndNoMore) {
   std::vector<ClaimRef> claims;
   for (int i = 0; i < 3; ++i) claims.push_back(claimed("c" + std::to_string(i)));
   const auto others = claimedOfOther("other");
@@ -78,7 +79,7 @@ TEST_F(TurnsTest, APluginThatHangsHasItsTurnsAndNoMore) {
       entered.acquire();
       entered.acquire();
       EXPECT_EQ(bounded.prepare(claims[2], {}).status().code(), Code::unavailable);
-      EXPECT_TRUE(told("c2", "has not answered 2 calls of this node"));
+      EXPECT_TRUE(hasEvent("c2", "has not answered 2 calls of this node"));
       EXPECT_TRUE(bounded.prepare(others, {}).ok());
       EXPECT_TRUE(bounded.unprepare(others, {}).ok());
       EXPECT_EQ(bounded.unprepare(claims[2], {}).code(), Code::unavailable) << "its part is there: it may be staged";
@@ -94,7 +95,7 @@ TEST_F(TurnsTest, APluginThatHangsHasItsTurnsAndNoMore) {
 }
 
 /// As many claims as workers, all of the plugin that hangs; then a claim of another plugin.
-TEST_F(TurnsTest, WorkersAreLeftForTheClaimsOfOthers) {
+TEST_F(CallLimiterTest, WorkersAreLeftForTheClaimsOfOthers) {
   constexpr int kWorkers = 4;
   std::vector<ClaimRef> claims;
   for (int i = 0; i < kWorkers; ++i) claims.push_back(claimed("c" + std::to_string(i)));

@@ -1,4 +1,4 @@
-#include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/nominated_capacity.h"
 
 #include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/quota/within.h"

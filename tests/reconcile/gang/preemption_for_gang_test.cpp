@@ -209,14 +209,14 @@ TEST_F(CapacityForGangTest, NobodyGoesIfNotAllCanBeHelped) {
       << world.message("a");
   EXPECT_EQ(nominated(abc), Names());
   EXPECT_EQ(in("Bound", {"s1", "s2"}), (Names{"s1", "s2"}));
-  EXPECT_EQ(told("s1 Warning Preempted") + told("s2 Warning Preempted"), 0);
+  EXPECT_EQ(countEvents("s1 Warning Preempted") + countEvents("s2 Warning Preempted"), 0);
   world.removeClaim("fixed");
   driver->run(std::chrono::minutes(1));
   EXPECT_EQ(in("Bound", abc), abc) << "with one more card it is whole";
   EXPECT_EQ(in("Bound", {"s1", "s2"}), Names());
 }
 
-TEST_F(CapacityForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
+TEST_F(CapacityForGangTest, NeitherEqualsNorWhatIsRetainedNorForOneThatNeverPreempts) {
   claim("equal", "spare", "high");
   claim("kept", "spare-keep");
   claim("fixed", "share");
@@ -308,7 +308,7 @@ TEST_F(CapacityOfGangTest, C13_V4_NoMemberGivesBackItsCardBeforeThePodsOfAllHave
   EXPECT_EQ(in("Bound", gang), Names());
 }
 
-TEST_F(CapacityForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
+TEST_F(CapacityForGangTest, V2_V3_ItsCapacityIsReservedUntilThePodsOfAllHaveEnded) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   for (const auto& name : abc) member(name, "3");
@@ -431,7 +431,7 @@ TEST_F(CapacityForGangTest, OfTwoOnlyTheOlderMakesOthersGo) {
   EXPECT_EQ(left, 1) << "the fourth never goes for the other gang, which it would not help";
 }
 
-TEST_F(CapacityForGangTest, RoomElsewhereSparesThem) {
+TEST_F(CapacityForGangTest, CapacityElsewhereSparesThem) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   for (const auto* name : {"a", "b"}) member(name, "2");

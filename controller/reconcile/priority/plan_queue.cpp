@@ -1,17 +1,17 @@
-#include "controller/reconcile/priority/plan_turns.h"
+#include "controller/reconcile/priority/plan_queue.h"
 
 namespace egpu::reconcile {
 
 using std::chrono::milliseconds;
 
-void PlanTurns::erase(const std::string& claimUid) {
+void PlanQueue::erase(const std::string& claimUid) {
   const auto known = positions_.find(claimUid);
   if (known == positions_.end()) return;
   inOrder_.erase(known->second);
   positions_.erase(known);
 }
 
-void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
+void PlanQueue::wait(const QueueOrder& order, const std::string& queueKey) {
   const base::MutexLock lock(mutex_);
   erase(order.age.uid);  // it may have had another priority
   const Position at{order, queueKey};
@@ -19,31 +19,31 @@ void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
   positions_.emplace(order.age.uid, at);
 }
 
-bool PlanTurns::done(const std::string& claimUid) {
+bool PlanQueue::done(const std::string& claimUid) {
   const base::MutexLock lock(mutex_);
   erase(claimUid);
-  if (turn_ && turn_->at.first.age.uid == claimUid) turn_.reset();
-  return !turn_ && !inOrder_.empty();
+  if (current_ && current_->at.first.age.uid == claimUid) current_.reset();
+  return !current_ && !inOrder_.empty();
 }
 
-PlanTurns::NextPlan PlanTurns::next(milliseconds rest) {
+PlanQueue::NextPlan PlanQueue::next(milliseconds rest) {
   const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
-  if (turn_) {
-    const auto left = turn_->since + timeouts_.victimSearchTurnTimeout - now;
+  if (current_) {
+    const auto left = current_->since + timeouts_.victimSearchSlotTimeout - now;
     if (left.count() > 0) return {std::nullopt, std::chrono::ceil<milliseconds>(left)};
-    erase(turn_->at.first.age.uid);
-    turn_.reset();
+    erase(current_->at.first.age.uid);
+    current_.reset();
   }
   if (inOrder_.empty()) return {};
   if (rest.count() > 0) return {std::nullopt, rest};
-  turn_ = PlanSlot{*inOrder_.begin(), now};
-  return {turn_->at.second, timeouts_.victimSearchTurnTimeout};
+  current_ = PlanSlot{*inOrder_.begin(), now};
+  return {current_->at.second, timeouts_.victimSearchSlotTimeout};
 }
 
-bool PlanTurns::hasTurn(const std::string& queueKey) const {
+bool PlanQueue::isCurrent(const std::string& queueKey) const {
   const base::MutexLock lock(mutex_);
-  return turn_ && turn_->at.second == queueKey;
+  return current_ && current_->at.second == queueKey;
 }
 
 }  // namespace egpu::reconcile

@@ -1,5 +1,5 @@
 // Claims that wait until victims may be searched for them. Searches run one at a time, each followed by a pause, so the
-// claims take turns: the highest priority first, then the oldest.
+// claims search in queue order: the highest priority first, then the oldest.
 #pragma once
 
 #include <chrono>
@@ -17,23 +17,23 @@
 namespace egpu::reconcile {
 
 /// Thread-safe. The clock must outlive it.
-class PlanTurns {
+class PlanQueue {
  public:
-  PlanTurns(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
+  PlanQueue(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
-  /// Adds the claim to those that wait for their turn. order: with the claim's uid. queueKey: key whose step searches.
+  /// Adds the claim to the queue. order: with the claim's uid. queueKey: key whose step searches.
   void wait(const QueueOrder& order, const std::string& queueKey);
-  /// Removes the claim: it has searched, or needs no search any more. Returns true if another claim may have the turn.
+  /// Removes the claim: it has searched, or needs no search any more. Returns true if another claim may search now.
   bool done(const std::string& claimUid);
 
   struct NextPlan {
-    std::optional<std::string> queueKey;  ///< key that has the turn from now on
+    std::optional<std::string> queueKey;  ///< key whose step may search from now on
     std::optional<std::chrono::milliseconds>
         again;  ///< time until next() is to be called again; none: after wait() or done()
   };
-  /// Gives the next claim its turn. rest: time for which no search may be made.
+  /// Lets the next claim search. rest: time for which no search may be made.
   NextPlan next(std::chrono::milliseconds rest);
-  bool hasTurn(const std::string& queueKey) const;
+  bool isCurrent(const std::string& queueKey) const;
 
  private:
   using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
@@ -48,7 +48,7 @@ class PlanTurns {
   mutable base::Mutex mutex_;
   std::set<Position> inOrder_ EGPU_GUARDED_BY(mutex_);
   std::map<std::string, Position> positions_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
-  std::optional<PlanSlot> turn_ EGPU_GUARDED_BY(mutex_);
+  std::optional<PlanSlot> current_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

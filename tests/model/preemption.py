@@ -1,13 +1,13 @@
 """Explicit-state check of V1 to V5 in controller/reconcile/state_machine.h for a gang of two members, each of which needs a card of two that victims hold,
 and two controllers that act on stale snapshots and may crash (drop theirs) at any point. A member may be deleted and recreated; a victim may stop being
 preemptible, and become so again; a claim of lower priority takes a card that is free and not nominated.
-python3 room.py [room=partial|room=left|room=bare|mark=skipped]
-Without options the implemented rules are checked: no violation. Each option prints the shortest run to a violation: room=partial (a victim is evicted before
-all members are nominated), room=left (a member keeps its nomination though the reporting member has lost its own), room=bare (only the reporting member is
+python3 preemption.py [nomination=partial|nomination=left|nomination=bare|mark=skipped]
+Without options the implemented rules are checked: no violation. Each option prints the shortest run to a violation: nomination=partial (a victim is evicted before
+all members are nominated), nomination=left (a member keeps its nomination though the reporting member has lost its own), nomination=bare (only the reporting member is
 nominated) and mark=skipped (victims are not marked first, so that a stale controller fails a device that is no longer needed)."""
 import sys
 from states import reach
-PARTIAL, LEFT, BARE = ('room=' + each in sys.argv for each in ('partial', 'left', 'bare'))
+PARTIAL, LEFT, BARE = ('nomination=' + each in sys.argv for each in ('partial', 'left', 'bare'))
 UNMARKED = 'mark=skipped' in sys.argv
 MAXGONE, MAXPRIOR, MAXRV = 1, 1, 4
 # member: (here, nominated, bound); the first one reports for both.
@@ -19,8 +19,8 @@ def helped(members, cards, may):
     return all(m[0] for m in members) and all(who in ('', *'BMEF') for who, _ in cards) and (may or cards[1][0] in ('', 'F'))
 
 def needed(members, cards, may, i):
-    kept = all(m[1] for m in members) or (members[0][1] and BARE) or (members[i][1] and PARTIAL)
-    return helped(members, cards, may) and kept
+    nominated = all(m[1] for m in members) or (members[0][1] and BARE) or (members[i][1] and PARTIAL)
+    return helped(members, cards, may) and nominated
 
 def writes(snap):
     """Returns every write that may follow from this snapshot."""
@@ -82,8 +82,8 @@ def succ(s):
         if not members[i][0]:
             yield f'member {i} is made anew', (members[:i] + ((True, False, False),) + members[i + 1:], *s[1:])
         who, rv = cards[i]
-        kept = any(m[0] for m in members) and members[i][1]
-        if who == '' and not kept:
+        whole = any(m[0] for m in members) and members[i][1]
+        if who == '' and not whole:
             yield f'a lower one takes card {i}', (members, cards[:i] + (('r', rv),) + cards[i + 1:], *s[2:])
         if who == 'r': yield 'the lower one leaves', (members, cards[:i] + (('', rv),) + cards[i + 1:], *s[2:])
     if prior < MAXPRIOR: yield f'victim 1 {"need not" if may else "may have to"} go', (members, cards, not may, gone, prior + 1, *s[5:])
@@ -97,11 +97,11 @@ def succ(s):
 
 def bad(s, via=''):
     members, cards, may, gone, prior, c1, c2, wrong = s
-    if wrong: return 'one goes while not all members have their rooms, or are helped'
+    if wrong: return 'one goes while not all members have their nominations, or are helped'
     if via.startswith('a lower one takes') and any(c[0] in ('M', 'E', 'F') and needed(members, cards, True, i) for i, c in enumerate(cards)):
-        return 'room that others make is taken by a lower one'
+        return 'capacity that others free is taken by a lower one'
     if c1 is None and c2 is None and not writes((members, cards, may)):
-        if any(m[1] for m in members) and not helped(members, cards, may): return 'room is kept for nobody at rest'
+        if any(m[1] for m in members) and not helped(members, cards, may): return 'capacity is nominated for nobody at rest'
         if any(c[0] in ('M', 'E', 'F') for c in cards): return 'one is on its way out at rest'
         if helped(members, cards, may) and not members[0][2]: return 'all would fit, and nobody does anything'
     return None

@@ -4,12 +4,12 @@
 //
 //   up to kMaxPods pods use the claim   all of them
 //   more                                the oldest of each set of equal pods; of those always the kMaxFirst oldest, and
-//                                       kMaxNext more, which change at intervals until all had their turn
+//                                       kMaxNext more in each round, until all have searched
 //
 //   pods p0 … p99 of one Deployment and q of another one: p0 and q choose; p1 … p99 follow once the claim has a node
 //
 // Two pods are equal if they agree in all fields that decide which nodes suit them: claims, requests, node selector,
-// affinity, tolerations, volumes, priority, scheduler. Pods whose node another scheduler chooses take no turns.
+// affinity, tolerations, volumes, priority, scheduler. Pods whose node another scheduler chooses take part in no round.
 #pragma once
 
 #include <chrono>
@@ -31,25 +31,25 @@
 namespace egpu::reconcile {
 
 /// Thread-safe. In memory only; recomputed from the pods after a restart.
-class ConsumerTurns {
+class ConsumerRounds {
  public:
   static constexpr std::size_t kMaxPods = 8;
   static constexpr std::size_t kMaxFirst = 4;
   static constexpr std::size_t kMaxNext = 4;
 
-  ConsumerTurns(base::Clock& clock, const Timeouts& timeouts, const ChosenNodes& chosen)
+  ConsumerRounds(base::Clock& clock, const Timeouts& timeouts, const ChosenNodes& chosen)
       : clock_(clock), timeouts_(timeouts), chosen_(chosen) {}
 
   struct Choosers {
     std::vector<core::ObjectKey> pods;  ///< consumers that choose now, and pods whose scheduler chooses
-    bool inTurns = false;               ///< other pods choose after Timeouts::consumerTurnInterval
+    bool inRounds = false;              ///< other pods choose after Timeouts::consumerRoundInterval
   };
   Choosers choosersOf(const cache::Stores& stores, const cache::Claim& claim);
   /// True if the pod, a consumer of the claim, chooses the claim's node now.
   bool chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod);
   /// True if no older pod is a consumer of the claim.
   bool isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod);
-  /// Describes the turns, for people; empty if all pods of the claim choose.
+  /// Describes the rounds, for people; empty if all pods of the claim choose.
   std::string text(const core::ObjectKey& claim) const;
 
   /// Called when the pod was created, deleted or changed. claims: those that it names, or named.
@@ -64,12 +64,12 @@ class ConsumerTurns {
   using PodOrder = std::pair<Age, std::string>;
   /// A set of equal pods.
   struct Kind {
-    core::Pod pod;             ///< reduced to the fields that make pods equal
-    std::set<PodOrder> turns;  ///< never empty
+    core::Pod pod;               ///< reduced to the fields that make pods equal
+    std::set<PodOrder> members;  ///< never empty
   };
   using Kinds = std::multimap<std::size_t, Kind>;  ///< by a hash of the pod
   struct ConsumerPosition {
-    PodOrder turn;
+    PodOrder order;
     Kinds::iterator kind;  ///< end: another scheduler chooses its node
   };
   /// Consumers of one claim with more than kMaxPods pods.
@@ -77,24 +77,24 @@ class ConsumerTurns {
    public:
     void put(const cache::Stores& stores, const core::Pod& pod, const ChosenNodes& chosen);
     void remove(const std::string& pod);
-    Choosers choosers(const std::string& namespace_, std::size_t turn) const;
-    bool chooses(const std::string& pod, std::size_t turn);
-    bool isBehindAnother(const PodOrder& turn) const;
+    Choosers choosers(const std::string& namespace_, std::size_t round) const;
+    bool chooses(const std::string& pod, std::size_t round);
+    bool isBehindAnother(const PodOrder& order) const;
     std::size_t pods() const { return positions_.size(); }
-    bool inTurns() const { return first_.size() > kMaxFirst + kMaxNext; }
+    bool inRounds() const { return first_.size() > kMaxFirst + kMaxNext; }
     std::string claimUid;
 
    private:
     /// Returns the kind of that pod; adds one if the pod is equal to no other.
     Kinds::iterator kindFor(core::Pod pod);
-    /// Returns the range of positions in first_ whose pods have their turn.
-    std::pair<std::size_t, std::size_t> next(std::size_t turn) const;
-    /// First and last pod of that range, recomputed for another turn and after a change.
+    /// Returns the range of positions in first_ whose pods choose in that round.
+    std::pair<std::size_t, std::size_t> next(std::size_t round) const;
+    /// First and last pod of that range, recomputed for another round and after a change.
     struct Window {
-      std::size_t turn = 0;
+      std::size_t round = 0;
       PodOrder first, last;
     };
-    const Window& windowOf(std::size_t turn);
+    const Window& windowOf(std::size_t round);
 
     Kinds kinds_;
     std::set<PodOrder> first_;                           ///< the oldest pod of each kind
@@ -104,8 +104,8 @@ class ConsumerTurns {
   };
   /// Returns null if all pods of the claim choose.
   Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim) EGPU_REQUIRES(mutex_);
-  std::size_t turnNow() const {
-    return static_cast<std::size_t>(clock_.now().time_since_epoch() / timeouts_.consumerTurnInterval);
+  std::size_t currentRound() const {
+    return static_cast<std::size_t>(clock_.now().time_since_epoch() / timeouts_.consumerRoundInterval);
   }
 
   base::Clock& clock_;

@@ -2,7 +2,7 @@
 """Proves that ResourceClaims do no harm on a real cluster: pods that don't fit beside pods that do, evictions, ResourceClaims of other clients, pods that
 end in other ways than by deletion.
 
-carrier_test.py BIN_DIR
+resource_claim_test.py BIN_DIR
 """
 
 import sys
@@ -12,14 +12,14 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, Report, carriers, claims, pods, until
+from client import CLASSES, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import claim, expect_clean, gpu_class, pod, running
 
 NODE_NAMES = ["n-0", "n-1"]
 CPU = 64  # per node, see nodes.py
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-CARRIER_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
+RESOURCE_CLAIM_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
 
 
@@ -39,11 +39,11 @@ def own_claim(name, wanted):
 
 
 def bound_on(client, name):
-    def look():
+    def probe():
         status = client.get(f"{claims()}/{name}").get("status", {})
         return status.get("phase") == "Bound" and status.get("nodeName")
 
-    return until(f"{name} is bound", look)
+    return until(f"{name} is bound", probe)
 
 
 def events(client, reason):
@@ -112,17 +112,17 @@ def foreign(client, report):
     """A foreign ResourceClaim with the claim's name is not touched, and the claim reports it. After its deletion the controller creates its own."""
     theirs = {"metadata": {"name": "taken", "labels": {"whose": "theirs"}}, "spec": {"devices": {"requests": [
         {"name": "x", "exactly": {"deviceClassName": "of-another-driver"}}]}}}
-    client.create(carriers(), theirs)
+    client.create(resource_claims(), theirs)
     client.create(claims(), claim("taken", "now", 10, "1Gi"))
     client.create(pods(), pod("waits-for-it", {"main": "taken"}))
 
-    def said():
+    def reported():
         return any(each["reason"] == "ResourceClaimConflict" for each in client.get(f"{claims()}/taken").get("status", {}).get("conditions", []))
 
-    until("the claim says that its carrier is taken", said)
-    seen = client.get(f"{carriers()}/taken")
+    until("the claim says that the name of its ResourceClaim is taken", reported)
+    seen = client.get(f"{resource_claims()}/taken")
     report.check("theirs is as it was", not seen.get("status", {}).get("allocation") and not seen["metadata"].get("finalizers"), seen)
-    client.delete(f"{carriers()}/taken")
+    client.delete(f"{resource_claims()}/taken")
     until("the pod runs once theirs is gone", lambda: "waits-for-it" in running(client))
 
 
@@ -145,19 +145,19 @@ def written_with_blanks(client, report):
     metadata. They are served nevertheless, and deleted with their pods."""
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}], "config": [{"opaque": {
         "driver": "elasticgpu.io", "parameters": {"egpuClassName": "now", "resources": {"requests": {"elasticgpu.io/gpu-core": 10}}}}}]}}
-    client.create(carriers(), {"metadata": {"name": "blanks"}, "spec": spec})
-    client.create(CARRIER_TEMPLATES, {"metadata": {"name": "blanks"}, "spec": {"spec": spec}})
+    client.create(resource_claims(), {"metadata": {"name": "blanks"}, "spec": spec})
+    client.create(RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "blanks"}, "spec": {"spec": spec}})
     for name, of in (("by-hand", "resourceClaimName"), ("by-template", "resourceClaimTemplateName")):
         made = own_claim(name, "blanks")
         made["spec"]["resourceClaims"] = [{"name": "gpu", of: "blanks"}]
         client.create(pods(), made)
-    report.refused("Kubernetes lets nobody change it", lambda: client.patch(f"{carriers()}/blanks", {"metadata": {"labels": {"a": "b"}}}), 422, "immutable")
+    report.refused("Kubernetes lets nobody change it", lambda: client.patch(f"{resource_claims()}/blanks", {"metadata": {"labels": {"a": "b"}}}), 422, "immutable")
     until("both run", lambda: {"by-hand", "by-template"} <= running(client))
     until("its claim is bound", lambda: client.get(f"{claims()}/blanks").get("status", {}).get("phase") == "Bound")
     for name in ("by-hand", "by-template"):
         client.delete(f"{pods()}/{name}")
-    client.delete(f"{carriers()}/blanks")
-    client.delete(f"{CARRIER_TEMPLATES}/blanks")
+    client.delete(f"{resource_claims()}/blanks")
+    client.delete(f"{RESOURCE_CLAIM_TEMPLATES}/blanks")
     until("their claims go", lambda: not [each for each in client.items(claims()) if each["metadata"]["name"].startswith(("blanks", "by-template"))])
 
 
@@ -166,10 +166,10 @@ def amounts_by_capacity(client, report):
     request = {"deviceClassName": "elasticgpu.io", "capacity": {"requests": {"gpu_core": "10", "elasticgpu.io/gpu_memory": "2Gi"}}}
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}],
                         "config": [{"opaque": {"driver": "elasticgpu.io", "parameters": {"egpuClassName": "now"}}}]}}
-    stored = client.create(carriers(), {"metadata": {"name": "shared"}, "spec": spec})
+    stored = client.create(resource_claims(), {"metadata": {"name": "shared"}, "spec": spec})
     if "capacity" not in stored["spec"]["devices"]["requests"][0]["exactly"]:
         report.check("this Kubernetes drops capacity requests: nothing to show", True)
-        client.delete(f"{carriers()}/shared")
+        client.delete(f"{resource_claims()}/shared")
         return
     client.create(pods(), own_claim("by-capacity", "shared"))
     until("its pod runs", lambda: "by-capacity" in running(client))
@@ -177,13 +177,13 @@ def amounts_by_capacity(client, report):
     has = client.get(f"{claims()}/shared")["status"]["capacity"]
     report.check("it has the amounts of its capacity requests", has == {"core": "10%", "memory": "2Gi"}, has)
     client.delete(f"{pods()}/by-capacity")
-    client.delete(f"{carriers()}/shared")
+    client.delete(f"{resource_claims()}/shared")
     until("its claim goes with it", lambda: not client.exists(f"{claims()}/shared"))
 
 
 def main():
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="egpu-carrier-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+    with tempfile.TemporaryDirectory(prefix="egpu-resource-claim-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
         installation.apply_manifests(cluster)
         client = installation.client_of(cluster)
         nodes.publish(client, NODE_NAMES, 2)
@@ -199,7 +199,7 @@ def main():
             raise
         client.delete_all(pods())
         client.delete_all(claims())
-        until("all is given back", lambda: not verify.World(client).devices and not client.items(carriers()))
+        until("all is given back", lambda: not verify.World(client).devices and not client.items(resource_claims()))
         expect_clean(client, report, "at the end")
     return report.close()
 

@@ -1,4 +1,4 @@
-#include "controller/reconcile/pod/consumer_turns.h"
+#include "controller/reconcile/pod/consumer_rounds.h"
 
 #include <algorithm>
 #include <functional>
@@ -41,60 +41,60 @@ std::size_t hashOf(const core::Pod& kind) {
 
 }  // namespace
 
-void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& pod, const ChosenNodes& chosen) {
+void ConsumerRounds::Shared::put(const cache::Stores& stores, const core::Pod& pod, const ChosenNodes& chosen) {
   window_.reset();
   remove(pod.metadata.name);
   if (!isConsumer(stores, pod)) return;
-  PodOrder turn{ageOf(pod.metadata), pod.metadata.name};
+  PodOrder order{ageOf(pod.metadata), pod.metadata.name};
   auto kind = kinds_.end();
   if (pod.nodeName.empty() && chosen.leavesToScheduler(pod)) {
-    left_.emplace(turn, gated(pod));
+    left_.emplace(order, gated(pod));
   } else {
     kind = kindFor(kindOf(pod));
-    auto& turns = kind->second.turns;
-    if (!turns.empty()) first_.erase(*turns.begin());
-    turns.insert(turn);
-    first_.insert(*turns.begin());
+    auto& members = kind->second.members;
+    if (!members.empty()) first_.erase(*members.begin());
+    members.insert(order);
+    first_.insert(*members.begin());
   }
-  positions_.emplace(pod.metadata.name, ConsumerPosition{std::move(turn), kind});
+  positions_.emplace(pod.metadata.name, ConsumerPosition{std::move(order), kind});
 }
 
-ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
+ConsumerRounds::Kinds::iterator ConsumerRounds::Shared::kindFor(core::Pod pod) {
   const auto hash = hashOf(pod);
   const auto [begin, end] = kinds_.equal_range(hash);
   const auto known = std::find_if(begin, end, [&pod](const auto& each) { return each.second.pod == pod; });
   return known != end ? known : kinds_.emplace(hash, Kind{std::move(pod), {}});
 }
 
-void ConsumerTurns::Shared::remove(const std::string& pod) {
+void ConsumerRounds::Shared::remove(const std::string& pod) {
   const auto known = positions_.find(pod);
   if (known == positions_.end()) return;
   window_.reset();
-  const auto& [turn, kind] = known->second;
+  const auto& [order, kind] = known->second;
   if (kind == kinds_.end()) {
-    left_.erase(turn);
+    left_.erase(order);
   } else {
-    auto& turns = kind->second.turns;
-    first_.erase(*turns.begin());
-    turns.erase(turn);
-    if (turns.empty())
+    auto& members = kind->second.members;
+    first_.erase(*members.begin());
+    members.erase(order);
+    if (members.empty())
       kinds_.erase(kind);
     else
-      first_.insert(*turns.begin());
+      first_.insert(*members.begin());
   }
   positions_.erase(known);
 }
 
-std::pair<std::size_t, std::size_t> ConsumerTurns::Shared::next(std::size_t turn) const {
-  if (!inTurns()) return {0, first_.size()};
+std::pair<std::size_t, std::size_t> ConsumerRounds::Shared::next(std::size_t round) const {
+  if (!inRounds()) return {0, first_.size()};
   const auto others = first_.size() - kMaxFirst;
-  const auto begin = kMaxFirst + turn % ((others + kMaxNext - 1) / kMaxNext) * kMaxNext;
+  const auto begin = kMaxFirst + round % ((others + kMaxNext - 1) / kMaxNext) * kMaxNext;
   return {begin, std::min(begin + kMaxNext, first_.size())};
 }
 
-ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& namespace_, std::size_t turn) const {
-  Choosers choosers{{}, inTurns()};
-  const auto [begin, end] = next(turn);
+ConsumerRounds::Choosers ConsumerRounds::Shared::choosers(const std::string& namespace_, std::size_t round) const {
+  Choosers choosers{{}, inRounds()};
+  const auto [begin, end] = next(round);
   std::size_t at = 0;
   for (const auto& [age, name] : first_) {
     if (at == end) break;
@@ -106,33 +106,33 @@ ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& names
   return choosers;
 }
 
-bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) {
+bool ConsumerRounds::Shared::chooses(const std::string& pod, std::size_t round) {
   const auto known = positions_.find(pod);
   if (known == positions_.end() || known->second.kind == kinds_.end()) return true;
-  const auto& own = known->second.turn;
+  const auto& own = known->second.order;
   if (!first_.contains(own)) return false;  // it is equal to an older pod
   std::size_t at = 0;
   for (auto it = first_.begin(); it != first_.end() && at < kMaxFirst; ++it, ++at)
     if (*it == own) return true;
-  const auto& window = windowOf(turn);
+  const auto& window = windowOf(round);
   return own >= window.first && own <= window.last;
 }
 
-const ConsumerTurns::Shared::Window& ConsumerTurns::Shared::windowOf(std::size_t turn) {
-  if (!window_ || window_->turn != turn) {
-    const auto [begin, end] = next(turn);
+const ConsumerRounds::Shared::Window& ConsumerRounds::Shared::windowOf(std::size_t round) {
+  if (!window_ || window_->round != round) {
+    const auto [begin, end] = next(round);
     const auto first = std::next(first_.begin(), static_cast<std::ptrdiff_t>(begin));
     const auto last = std::next(first, static_cast<std::ptrdiff_t>(end - begin - 1));
-    window_ = Window{turn, *first, *last};
+    window_ = Window{round, *first, *last};
   }
   return *window_;
 }
 
-bool ConsumerTurns::Shared::isBehindAnother(const PodOrder& turn) const {
-  return (!first_.empty() && *first_.begin() < turn) || (!left_.empty() && left_.begin()->first < turn);
+bool ConsumerRounds::Shared::isBehindAnother(const PodOrder& order) const {
+  return (!first_.empty() && *first_.begin() < order) || (!left_.empty() && left_.begin()->first < order);
 }
 
-ConsumerTurns::Shared* ConsumerTurns::sharedBy(const cache::Stores& stores, const cache::Claim& claim) {
+ConsumerRounds::Shared* ConsumerRounds::sharedBy(const cache::Stores& stores, const cache::Claim& claim) {
   const auto key = core::keyOf(claim.metadata);
   auto known = shared_.find(key);
   if (known == shared_.end()) {
@@ -145,11 +145,11 @@ ConsumerTurns::Shared* ConsumerTurns::sharedBy(const cache::Stores& stores, cons
   return &known->second;
 }
 
-ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, const cache::Claim& claim) {
+ConsumerRounds::Choosers ConsumerRounds::choosersOf(const cache::Stores& stores, const cache::Claim& claim) {
   const auto key = core::keyOf(claim.metadata);
   {
     const base::MutexLock lock(mutex_);
-    if (const auto* shared = sharedBy(stores, claim)) return shared->choosers(key.namespace_, turnNow());
+    if (const auto* shared = sharedBy(stores, claim)) return shared->choosers(key.namespace_, currentRound());
   }
   Choosers all;
   for (const auto& pod : stores.podsOfClaim(key))
@@ -157,38 +157,38 @@ ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, c
   return all;
 }
 
-bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
+bool ConsumerRounds::chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
   const base::MutexLock lock(mutex_);
   auto* shared = sharedBy(stores, claim);
-  return shared == nullptr || shared->chooses(pod.metadata.name, turnNow());
+  return shared == nullptr || shared->chooses(pod.metadata.name, currentRound());
 }
 
-bool ConsumerTurns::isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
-  const PodOrder turn{ageOf(pod.metadata), pod.metadata.name};
+bool ConsumerRounds::isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
+  const PodOrder order{ageOf(pod.metadata), pod.metadata.name};
   {
     const base::MutexLock lock(mutex_);
-    if (const auto* shared = sharedBy(stores, claim)) return !shared->isBehindAnother(turn);
+    if (const auto* shared = sharedBy(stores, claim)) return !shared->isBehindAnother(order);
   }
   const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
   return std::none_of(pods.begin(), pods.end(), [&](const auto& other) {
-    return PodOrder{ageOf(other->metadata), other->metadata.name} < turn && isConsumer(stores, *other);
+    return PodOrder{ageOf(other->metadata), other->metadata.name} < order && isConsumer(stores, *other);
   });
 }
 
-std::string ConsumerTurns::text(const core::ObjectKey& claim) const {
+std::string ConsumerRounds::text(const core::ObjectKey& claim) const {
   const base::MutexLock lock(mutex_);
   const auto shared = shared_.find(claim);
   if (shared == shared_.end()) return {};
   auto text =
       std::to_string(shared->second.pods()) + " pods use the claim: of equal pods the oldest one chooses its node";
-  if (shared->second.inTurns())
+  if (shared->second.inRounds())
     text += ", and of pods that differ the " + std::to_string(kMaxFirst) + " oldest ones and, in turns, " +
             std::to_string(kMaxNext) + " others";
   return text;
 }
 
-void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKey& pod,
-                               const std::set<std::string>& claims) {
+void ConsumerRounds::podChanged(const cache::Stores& stores, const core::ObjectKey& pod,
+                                const std::set<std::string>& claims) {
   const base::MutexLock lock(mutex_);
   if (shared_.empty()) return;
   for (const auto& claim : claims) {
@@ -203,12 +203,12 @@ void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKe
   }
 }
 
-void ConsumerTurns::forgetClaim(const std::string& claimUid) {
+void ConsumerRounds::forgetClaim(const std::string& claimUid) {
   const base::MutexLock lock(mutex_);
   std::erase_if(shared_, [&](const auto& each) { return each.second.claimUid == claimUid; });
 }
 
-std::size_t ConsumerTurns::claims() const {
+std::size_t ConsumerRounds::claims() const {
   const base::MutexLock lock(mutex_);
   return shared_.size();
 }

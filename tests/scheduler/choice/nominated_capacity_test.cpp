@@ -1,5 +1,5 @@
 // Compares the search for required victims with trying each victim on a copy of the whole cluster.
-#include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/nominated_capacity.h"
 
 #include <gtest/gtest.h>
 
@@ -14,18 +14,18 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-struct Room {
+struct Nominated {
   std::string node;
   Request request;
 };
 
 /// Returns true if all requests of each node fit there in this cluster.
-bool allFit(Cluster& cluster, const std::vector<Room>& rooms) {
-  return std::all_of(rooms.begin(), rooms.end(), [&](const Room& room) {
+bool allFit(Cluster& cluster, const std::vector<Nominated>& nominated) {
+  return std::all_of(nominated.begin(), nominated.end(), [&](const Nominated& one) {
     std::vector<Request> requests;
-    for (const Room& each : rooms)
-      if (each.node == room.node) requests.push_back(each.request);
-    return !togetherOn(cluster, requests, room.node).empty();
+    for (const Nominated& each : nominated)
+      if (each.node == one.node) requests.push_back(each.request);
+    return !togetherOn(cluster, requests, one.node).empty();
   });
 }
 
@@ -44,12 +44,12 @@ TEST(NominatedCapacity, SparesAsTryingEachOnTheWholeCluster) {
       share.perCard = {pick(random, 1, 9) * 100, pick(random, 1, 20) * kGi};
       return share;
     };
-    std::vector<Room> rooms;
+    std::vector<Nominated> nominated;
     NominatedCapacity tried;
     for (const std::string node : {"node-0", "node-2"})
       for (int i = 0; i < 2; ++i) {
-        rooms.push_back({node, request()});
-        tried.add(plain, node, rooms.back().request, std::nullopt);
+        nominated.push_back({node, request()});
+        tried.add(plain, node, nominated.back().request, std::nullopt);
       }
     const Holdings holders = holdingsOf(plain);
     std::vector<std::string> victims;
@@ -57,21 +57,21 @@ TEST(NominatedCapacity, SparesAsTryingEachOnTheWholeCluster) {
       victims.push_back(device);
       release(plain, device, holdings);
     }
-    ASSERT_EQ(tried.release(victims), allFit(plain, rooms));
-    if (!allFit(plain, rooms)) {
+    ASSERT_EQ(tried.release(victims), allFit(plain, nominated));
+    if (!allFit(plain, nominated)) {
       ++impossible;
       continue;
     }
     for (const auto& victim : victims) {
       hold(plain, victim, holders.at(victim));
-      const bool fits = allFit(plain, rooms);
+      const bool fits = allFit(plain, nominated);
       if (!fits) release(plain, victim, holders.at(victim));
       ASSERT_EQ(tried.spare(victim), fits) << victim;
       ++(fits ? spared : needed);
     }
     const auto decisions = tried.decisions();
-    ASSERT_EQ(decisions.size(), rooms.size());
-    for (std::size_t i = 0; i < rooms.size(); ++i) EXPECT_EQ(decisions[i].node, rooms[i].node);
+    ASSERT_EQ(decisions.size(), nominated.size());
+    for (std::size_t i = 0; i < nominated.size(); ++i) EXPECT_EQ(decisions[i].node, nominated[i].node);
   }
   EXPECT_GT(needed, 30);
   EXPECT_GT(spared, 100);
@@ -95,15 +95,15 @@ Cluster full(int nodes) {
 
 TEST(NominatedCapacity, OneTryPerVictimAndNode) {
   const Cluster cluster = full(40);
-  NominatedCapacity rooms;
+  NominatedCapacity capacity;
   std::vector<std::string> victims;
-  for (const auto& node : cluster.nodes()) rooms.add(cluster, node, whole(7), std::nullopt);
+  for (const auto& node : cluster.nodes()) capacity.add(cluster, node, whole(7), std::nullopt);
   for (const auto& [device, holdings] : holdingsOf(cluster)) victims.push_back(device);
-  ASSERT_TRUE(rooms.release(victims));
+  ASSERT_TRUE(capacity.release(victims));
   const auto spared =
-      std::count_if(victims.begin(), victims.end(), [&](const auto& each) { return rooms.spare(each); });
+      std::count_if(victims.begin(), victims.end(), [&](const auto& each) { return capacity.spare(each); });
   EXPECT_EQ(spared, 40) << "one of eight on each node";
-  EXPECT_EQ(rooms.tries(), 40U + 320U);
+  EXPECT_EQ(capacity.tries(), 40U + 320U);
 }
 
 TEST(NominatedCapacity, WhoGivesBackQuotaElsewhereIsNeededForIt) {
@@ -119,12 +119,12 @@ TEST(NominatedCapacity, WhoGivesBackQuotaElsewhereIsNeededForIt) {
   };
   counts("of-n101-0", "a");
   counts("of-n101-1", "b");
-  NominatedCapacity rooms(book);
-  rooms.add(cluster, "n100", whole(1), QuotaClaim{"ns", "ns/m", "m", "share"});
-  ASSERT_TRUE(rooms.release({"of-n100-0", "of-n101-0", "of-n101-1"}));
-  EXPECT_TRUE(rooms.spare("of-n101-0")) << "one card of two is left to the claim";
-  EXPECT_FALSE(rooms.spare("of-n101-1"));
-  EXPECT_FALSE(rooms.spare("of-n100-0"));
+  NominatedCapacity capacity(book);
+  capacity.add(cluster, "n100", whole(1), QuotaClaim{"ns", "ns/m", "m", "share"});
+  ASSERT_TRUE(capacity.release({"of-n100-0", "of-n101-0", "of-n101-1"}));
+  EXPECT_TRUE(capacity.spare("of-n101-0")) << "one card of two is left to the claim";
+  EXPECT_FALSE(capacity.spare("of-n101-1"));
+  EXPECT_FALSE(capacity.spare("of-n100-0"));
 }
 
 /// A gang that needs all cards of the holders: the cost of its plan is linear in their number.
