@@ -33,7 +33,7 @@ cdi::Spec spec(const std::string& uid, int64_t core, int64_t memory, const std::
 }
 cdi::Folder::StoredSpec entry(const cdi::Spec& spec) { return {spec.deviceUid, true, false, spec}; }
 
-const std::vector<v1alpha::Card>& cards() {
+const std::vector<v1alpha::Card>& oneCard() {
   static const std::vector<v1alpha::Card> all = [] {
     v1alpha::Card card;
     card.uuid = "GPU-1";
@@ -44,46 +44,46 @@ const std::vector<v1alpha::Card>& cards() {
 }
 
 TEST(CapacityGuard, WhatFitsByItsCharge) {
-  EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), cards(), {}).ok());
-  EXPECT_TRUE(fits(spec("a", 500, kGi), cards(), {entry(spec("b", 500, kGi))}).ok()) << "granted are 1000 each";
-  EXPECT_TRUE(fits(spec("a", 1000, kGi), cards(), {entry(spec("a", 1000, kGi))}).ok()) << "its own file";
-  EXPECT_TRUE(fits(spec("a", 1000, kGi), cards(), {entry(spec("b", 1000, kGi, "GPU-2"))}).ok()) << "another card";
+  EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), oneCard(), {}).ok());
+  EXPECT_TRUE(fits(spec("a", 500, kGi), oneCard(), {entry(spec("b", 500, kGi))}).ok()) << "granted are 1000 each";
+  EXPECT_TRUE(fits(spec("a", 1000, kGi), oneCard(), {entry(spec("a", 1000, kGi))}).ok()) << "its own file";
+  EXPECT_TRUE(fits(spec("a", 1000, kGi), oneCard(), {entry(spec("b", 1000, kGi, "GPU-2"))}).ok()) << "another card";
 }
 
 TEST(CapacityGuard, WhatWouldExceedTheCardIsRefusedWithItsHolders) {
-  const auto s = fits(spec("a", 300, kGi), cards(), {entry(spec("b", 500, kGi)), entry(spec("c", 201, kGi))});
+  const auto s = fits(spec("a", 300, kGi), oneCard(), {entry(spec("b", 500, kGi)), entry(spec("c", 201, kGi))});
   EXPECT_EQ(s.code(), base::Code::invalid);
   for (const char* word : {"GPU-1", "team/claim-b with core 500", "team/claim-c with core 201"})
     EXPECT_NE(s.message().find(word), std::string::npos) << s.message();
-  EXPECT_FALSE(fits(spec("a", 0, 80 * kGi), cards(), {entry(spec("b", 0, 1))}).ok()) << "memory alone";
-  EXPECT_FALSE(fits(spec("a", 1001, 1), cards(), {}).ok()) << "alone on the card";
+  EXPECT_FALSE(fits(spec("a", 0, 80 * kGi), oneCard(), {entry(spec("b", 0, 1))}).ok()) << "memory alone";
+  EXPECT_FALSE(fits(spec("a", 1001, 1), oneCard(), {}).ok()) << "alone on the card";
 }
 
 TEST(CapacityGuard, WhoOnlyObservesFitsOnAFullCardAndTakesNothingOfIt) {
-  EXPECT_TRUE(fits(spec("eye", 0, 0), cards(), {entry(spec("b", 1000, 80 * kGi)), entry(spec("c", 1, 1))}).ok());
-  EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), cards(), {entry(spec("eye", 0, 0))}).ok());
+  EXPECT_TRUE(fits(spec("eye", 0, 0), oneCard(), {entry(spec("b", 1000, 80 * kGi)), entry(spec("c", 1, 1))}).ok());
+  EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), oneCard(), {entry(spec("eye", 0, 0))}).ok());
 }
 
 TEST(CapacityGuard, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
   auto made = entry(spec("b", 200, kGi));
   made.coming = spec("b", 500, 80 * kGi);
-  EXPECT_FALSE(fits(spec("a", 501, 0), cards(), {made}).ok());
-  EXPECT_TRUE(fits(spec("a", 500, 0), cards(), {made}).ok());
+  EXPECT_FALSE(fits(spec("a", 501, 0), oneCard(), {made}).ok());
+  EXPECT_TRUE(fits(spec("a", 500, 0), oneCard(), {made}).ok());
   made.coming = spec("b", 100, 0);
-  EXPECT_FALSE(fits(spec("a", 801, 0), cards(), {made}).ok());
+  EXPECT_FALSE(fits(spec("a", 801, 0), oneCard(), {made}).ok());
 }
 
 TEST(CapacityGuard, SumsDontGoRound) {
   constexpr int64_t max = std::numeric_limits<int64_t>::max();
-  EXPECT_FALSE(fits(spec("a", max, 1), cards(), {entry(spec("b", max, 1))}).ok());
+  EXPECT_FALSE(fits(spec("a", max, 1), oneCard(), {entry(spec("b", max, 1))}).ok());
 }
 
 TEST(CapacityGuard, AFileThatCantBeReadMayHoldTheCard) {
   const cdi::Folder::StoredSpec broken{"b", true, false, base::Status(base::Code::malformed, "/x/b.json: not JSON")};
-  const auto s = fits(spec("a", 1, 1), cards(), {broken});
+  const auto s = fits(spec("a", 1, 1), oneCard(), {broken});
   EXPECT_EQ(s.code(), base::Code::unavailable);
   EXPECT_NE(s.message().find("/x/b.json: not JSON"), std::string::npos);
-  EXPECT_TRUE(fits(spec("b", 1, 1), cards(), {broken}).ok()) << "its own file is made anew";
+  EXPECT_TRUE(fits(spec("b", 1, 1), oneCard(), {broken}).ok()) << "its own file is made anew";
 }
 
 TEST(CapacityGuard, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
@@ -99,7 +99,8 @@ TEST(CapacityGuard, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
     cdi::Folder folder(path);
     bool allFit = true;
     for (int n = 0; n < kClaims; ++n) {
-      const auto s = CapacityGuard(folder).reserve(spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), cards());
+      const auto s =
+          CapacityGuard(folder).reserve(spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), oneCard());
       if (!s.ok() && s.code() != base::Code::invalid) ::_exit(2);
       allFit = allFit && s.ok();
     }
@@ -127,7 +128,7 @@ TEST(CapacityGuard, WhoHoldsTheFolderBlocksOthersUntilItIsGone) {
   const pid_t other = ::fork();
   if (other == 0) {
     cdi::Folder its(scratch.path());
-    if (!CapacityGuard(its).reserve(spec("a", 1, 1), cards()).ok()) ::_exit(1);
+    if (!CapacityGuard(its).reserve(spec("a", 1, 1), oneCard()).ok()) ::_exit(1);
     const auto held = its.hold();
     ::_exit(held.ok() ? 0 : 2);
   }
@@ -159,10 +160,10 @@ TEST(CapacityGuard, ThoseWhoWaitAreServedTogetherAndGetNoMoreCapacityThanThereIs
   std::vector<base::Status> answers(10);
   {
     std::vector<std::jthread> threads;
-    threads.emplace_back([&] { answers[9] = fence.reserve(spec("first", 200, kGi), cards()); });
+    threads.emplace_back([&] { answers[9] = fence.reserve(spec("first", 200, kGi), oneCard()); });
     while (mine.holds == 0) std::this_thread::yield();
     for (int i = 0; i < 9; ++i)
-      threads.emplace_back([&, i] { answers[i] = fence.reserve(spec(std::to_string(i), 100, kGi), cards()); });
+      threads.emplace_back([&, i] { answers[i] = fence.reserve(spec(std::to_string(i), 100, kGi), oneCard()); });
     while (fence.waiting() < 9) std::this_thread::yield();
     held.reset();
   }
@@ -185,7 +186,7 @@ TEST(CapacityGuard, WhatFailsForOneIsThatOnesAlone) {
   std::optional<cdi::Folder::Held> held(std::move(*other.hold()));
   base::Status a, b, c;
   {
-    std::jthread first([&] { a = fence.reserve(spec("a", 100, kGi), cards()); });
+    std::jthread first([&] { a = fence.reserve(spec("a", 100, kGi), oneCard()); });
     const auto drafts = [&] {
       std::vector<std::string> out;
       for (const auto& each : std::filesystem::directory_iterator(scratch.path()))
@@ -194,8 +195,8 @@ TEST(CapacityGuard, WhatFailsForOneIsThatOnesAlone) {
     };
     while (drafts().empty()) std::this_thread::yield();
     ASSERT_TRUE(other.open().ok()) << "an agent that starts takes it for a dead one's";
-    std::jthread second([&] { b = fence.reserve(spec("b", 100, kGi), cards()); });
-    std::jthread third([&] { c = fence.reserve(spec("c", 100, kGi), cards()); });
+    std::jthread second([&] { b = fence.reserve(spec("b", 100, kGi), oneCard()); });
+    std::jthread third([&] { c = fence.reserve(spec("c", 100, kGi), oneCard()); });
     while (fence.waiting() < 2) std::this_thread::yield();
     held.reset();
   }
@@ -226,8 +227,8 @@ TEST(CapacityGuard, ADraftOfADeadAgentCountsForNothing) {
   ASSERT_EQ(names().size(), 1U);
   EXPECT_EQ(names()[0].back(), '~');
   EXPECT_TRUE(mine.list()->empty());
-  EXPECT_TRUE(CapacityGuard(mine).reserve(spec("b", 1000, kGi), cards()).ok());
-  EXPECT_EQ(CapacityGuard(mine).reserve(spec("c", 1, 1), cards()).code(), base::Code::invalid);
+  EXPECT_TRUE(CapacityGuard(mine).reserve(spec("b", 1000, kGi), oneCard()).ok());
+  EXPECT_EQ(CapacityGuard(mine).reserve(spec("c", 1, 1), oneCard()).code(), base::Code::invalid);
   EXPECT_EQ(names().size(), 2U) << "what is refused leaves nothing";
   ASSERT_TRUE(mine.open().ok());
   EXPECT_EQ(names(), std::vector<std::string>{"elasticgpu.io-device_b.json.part"});
@@ -239,17 +240,17 @@ TEST(CapacityGuard, WaitsForNobodysDisk) {
   ASSERT_TRUE(mine.open().ok());
   auto draft = mine.draft(spec("a", 600, kGi));
   ASSERT_TRUE(draft.ok());
-  EXPECT_TRUE(CapacityGuard(other).reserve(spec("b", 600, kGi), cards()).ok())
+  EXPECT_TRUE(CapacityGuard(other).reserve(spec("b", 600, kGi), oneCard()).ok())
       << "only the look and the rename are under the lock";
   const auto held = mine.hold();
   ASSERT_TRUE(held.ok());
-  EXPECT_FALSE(fits(spec("a", 600, kGi), cards(), *mine.list()).ok());
+  EXPECT_FALSE(fits(spec("a", 600, kGi), oneCard(), *mine.list()).ok());
 }
 
 TEST(CapacityGuard, ManyHoldersAreCountedNotNamed) {
   std::vector<cdi::Folder::StoredSpec> all;
   for (int i = 0; i < 20; ++i) all.push_back(entry(spec("b" + std::to_string(i), 50, 1)));
-  EXPECT_NE(fits(spec("a", 1, 1), cards(), all).message().find("and 12 more"), std::string::npos);
+  EXPECT_NE(fits(spec("a", 1, 1), oneCard(), all).message().find("and 12 more"), std::string::npos);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr int64_t kGi = int64_t{1} << 30;
+constexpr int64_t kGiB = int64_t{1} << 30;
 
 /// The exported gauges, by name and labels.
 class Shown final : public base::Metrics {
@@ -40,8 +40,8 @@ class Shown final : public base::Metrics {
 
 Usage sample() {
   Usage out;
-  out.cards = {{"gpu-a", "GPU-A", "A100", 80 * kGi, {10 * kGi, 60, 3}, {}}};
-  out.claims = {{"ns", "train", "p", "GPU-A", {3 * kGi, 35, 2}, 400, 4 * kGi}};
+  out.cards = {{"gpu-a", "GPU-A", "A100", 80 * kGiB, {10 * kGiB, 60, 3}, {}}};
+  out.claims = {{"ns", "train", "p", "GPU-A", {3 * kGiB, 35, 2}, 400, 4 * kGiB}};
   return out;
 }
 
@@ -51,13 +51,13 @@ TEST(SeriesTest, CardsAndClaimsHaveTheLabelsThatJoin) {
   const std::string card = " Hostname=n1 UUID=GPU-A modelName=A100",
                     claim = " UUID=GPU-A claim=train namespace=ns pod=p";
   EXPECT_EQ(shown.all, (std::map<std::string, double>{
-                           {"elasticgpu_card_memory_used_bytes" + card, 10.0 * kGi},
+                           {"elasticgpu_card_memory_used_bytes" + card, 10.0 * kGiB},
                            {"elasticgpu_card_sm_utilisation_ratio" + card, 0.6},
                            {"elasticgpu_card_processes" + card, 3},
-                           {"elasticgpu_claim_memory_used_bytes" + claim, 3.0 * kGi},
+                           {"elasticgpu_claim_memory_used_bytes" + claim, 3.0 * kGiB},
                            {"elasticgpu_claim_sm_utilisation_ratio" + claim, 0.35},
                            {"elasticgpu_claim_processes" + claim, 2},
-                           {"elasticgpu_claim_memory_limit_bytes" + claim, 4.0 * kGi},
+                           {"elasticgpu_claim_memory_limit_bytes" + claim, 4.0 * kGiB},
                            {"elasticgpu_claim_core_limit_ratio" + claim, 0.4},
                            {"elasticgpu_claim_series_left_out", 0},
                        }));
@@ -94,7 +94,7 @@ TEST(SeriesTest, TheirNumberIsBounded) {
   Shown shown;
   Usage usage;
   for (std::size_t i = 0; i < kMaxSeries + 7; ++i)
-    usage.claims.push_back({"ns", "c" + std::to_string(i), "p", "GPU-A", {}, 100, kGi});
+    usage.claims.push_back({"ns", "c" + std::to_string(i), "p", "GPU-A", {}, 100, kGiB});
   Series series(shown, "n1");
   series.show(usage);
   EXPECT_EQ(shown.of("elasticgpu_claim_processes"), kMaxSeries);
