@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fast=${1:-}
-max=${LINT_MAX:-60}
+max=${LINT_MAX:-40}
 # The first commit whose successors keep the rule of subjects.
 subjects_since=0b523c7b0757f8dc7558c1e93a71b2867f1f6e85
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a target needs, only those that are missing.
-#   packages.sh build | demo | test | lint | fuzz | fresh
+#   packages.sh build | demo | test | lint | fuzz | cache | fresh
 # Needs root, or sudo, only if something is missing.
 set -euo pipefail
 
@@ -13,6 +13,8 @@ build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev zlib1g-d
 test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static)
 lint=(clang-tidy-14 clang-format-14)
 fuzz=(clang-14 libclang-rt-14-dev)
+# Objects of earlier builds, where a machine builds clone after clone.
+cache=(ccache)
 fresh=(debootstrap git)
 
 want=("${build[@]}")
@@ -24,8 +26,9 @@ for group in "$@"; do
     test) want+=("${test[@]}"); kubectl=1 ;;
     lint) want+=("${lint[@]}") ;;
     fuzz) want+=("${fuzz[@]}") ;;
+    cache) want+=("${cache[@]}") ;;
     fresh) want=("${fresh[@]}") ;;
-    *) echo "packages.sh: unknown group '$group'; known: build demo test lint fuzz fresh" >&2; exit 2 ;;
+    *) echo "packages.sh: unknown group '$group'; known: build demo test lint fuzz cache fresh" >&2; exit 2 ;;
   esac
 done
 # kubectl: any version will do; Debian's is 1.20.
