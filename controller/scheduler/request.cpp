@@ -134,6 +134,7 @@ class RequestReader {
     std::optional<int64_t> bytes = readMemory(fieldOf(key), text, memoryUnit_, refusal_);
     if (!bytes) return false;
     request_.perCard.memory = *bytes;
+    request_.memoryAssumedGiB = memoryUnit_ == kGiB && text.find_first_not_of("0123456789") == std::string::npos;
     if (entries_.gpu || request_.cards == 1) return true;
     // Several cards by gpu-core 200, 300, …: the memory is the claim's total, divided equally.
     const int64_t n = request_.cards;

@@ -42,6 +42,7 @@ struct Request {
   Amount perCard;           ///< granted per card or, with split, in total; ignored with wholeCards
   bool memoryFromCore =
       false;  ///< memory in proportion to core, ⌊to a MiB⌋, of the chosen card's size; perCard.memory is ignored
+  bool memoryAssumedGiB = false;  ///< perCard.memory comes from a number without a unit, which counts GiB
   /// If > 0: thousandths of a TFLOPS. Core is computed from the chosen card's rating, ⌈to a milli-card⌉; perCard.core
   /// is ignored.
   int64_t milliTflopsPerCard = 0;

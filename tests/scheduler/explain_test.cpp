@@ -56,6 +56,19 @@ TEST(Explain, ReportsPerStageHowManyFellOutAndWhatWouldFit) {
             "gpu-core 40 would fit now (node n1); or free 10% of card n1-3 (node n1)");
 }
 
+TEST(Explain, AsksWhetherMemoryWithoutAUnitWasMeantAsMiB) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  cluster.upsertCard(makeCard("c", "n", 0, 32 * kGi, "V100"));
+  Request r = share(100, 3000 * kGi);
+  const std::string fits = "gpu-memory 32Gi would fit now (node n)";
+  EXPECT_EQ(explain(cluster, r).smallestChange, fits);
+  r.memoryAssumedGiB = true;
+  EXPECT_EQ(explain(cluster, r).smallestChange, fits + "; gpu-memory without a unit counts GiB: was 3000Mi meant?");
+  r.perCard.memory = 33 * 1024 * kGi;
+  EXPECT_EQ(explain(cluster, r).smallestChange, fits) << "33 TiB do not fit as MiB either";
+}
+
 TEST(Explain, GivesWayAndGoesOnWhereTheClusterHasChanged) {
   Cluster cluster;
   const auto name = [](int n) { return "n" + std::to_string(10'000 + n); };

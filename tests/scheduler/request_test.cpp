@@ -64,6 +64,16 @@ TEST_P(Units, BecomeIntegers) {
   EXPECT_EQ(r.milliTflopsPerCard, row.milliTflops);
 }
 
+TEST(UnitsOfMemory, ANumberWithoutAUnitIsRememberedIfItCountsGiB) {
+  const auto assumed = [](const std::string& memory, const Params& parameters = {}) {
+    return std::get<Request>(make({{"gpu-memory", memory}}, parameters)).memoryAssumedGiB;
+  };
+  EXPECT_TRUE(assumed("3000"));
+  EXPECT_FALSE(assumed("3000Mi"));
+  EXPECT_FALSE(assumed("3e3"));
+  EXPECT_FALSE(assumed("3000", {{"memoryUnit", "MiB"}}));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Table, Units,
     ::testing::Values(

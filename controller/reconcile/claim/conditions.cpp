@@ -56,6 +56,14 @@ const core::Condition* findCondition(const std::vector<core::Condition>& conditi
 
 namespace {
 
+/// Returns the message of the event that a claim is Bound.
+std::string boundText(const v1alpha::ElasticGPUClaimStatus& status) {
+  std::string text = "has device " + status.elasticGPUName;
+  if (!status.nodeName.empty()) text += " on node " + status.nodeName;
+  for (const auto& [name, amount] : status.capacity) text += ", " + name + ' ' + amount;
+  return text;
+}
+
 void dropCondition(std::vector<core::Condition>& conditions, std::string_view type) {
   conditions.erase(std::remove_if(conditions.begin(), conditions.end(),
                                   [&](const auto& condition) { return condition.type == type; }),
@@ -207,7 +215,9 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   setCondition(after.conditions, condition(kAccepted, true, "Accepted", "", claim.metadata.generation), now);
   setCondition(after.conditions, condition(kBound, true, "Bound", "", claim.metadata.generation), now);
   if (auto written = putHealth(claim, device, after, stop); !written.ok()) return written;
-  return write(claim, after, stop);
+  if (auto written = write(claim, after, stop); !written.ok()) return written;
+  if (claim.status.phase != phase::kBound) sendEvent(claim, "Normal", kBound, boundText(after));
+  return {};
 }
 
 base::Result<bool> ClaimStatus::health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {

@@ -192,8 +192,16 @@ class Searching {
     remedy.node = decide(cluster_, best->request, suits_).node;
     if (remedy.node.empty()) return std::nullopt;  // the cluster changed in a pause, and it no longer fits
     remedy.request = std::move(best->request);
-    remedy.text = best->text + " would fit now (node " + remedy.node + ')';
+    remedy.text = best->text + " would fit now (node " + remedy.node + ')' + unitHint(each);
     return remedy;
+  }
+
+  /// Asks whether MiB were meant, if the memory has no unit and fits as MiB. Empty otherwise.
+  std::string unitHint(const std::string& each) const {
+    if (!ownMemory() || !request_.memoryAssumedGiB) return {};
+    const int64_t memory = request_.perCard.memory / (kGiB / kMiB);
+    if (!fitsWith([](Request& r, int64_t bytes) { r.perCard.memory = bytes; }, memory)) return {};
+    return "; gpu-memory without a unit counts GiB: was " + v1alpha::formatBytes(memory) + each + " meant?";
   }
 
   /// If no single reduction is enough: reduces compute and memory in proportion, then raises each as far as possible.

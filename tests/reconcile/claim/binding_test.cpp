@@ -32,6 +32,11 @@ TEST_F(BindingTest, C8_ImmediateClaimIsBoundWithFiveWrites) {
   const auto card = world.gpu(device.spec.cards[0].name);
   EXPECT_EQ(card.spec.allocations.at(device.metadata.uid).claim, "default/a");
   EXPECT_EQ(world.plugin.made().count(device.metadata.uid), 1u);
+  const auto event = "a Normal Bound has device " + deviceOf("a") + " on node n1, core 10%, memory 4Gi";
+  EXPECT_EQ(countEvents(event), 1);
+  start();
+  driver->run();
+  EXPECT_EQ(countEvents("a Normal Bound"), 0) << "a new controller repeats no event";
 }
 
 TEST_F(BindingTest, C8_TheIsolationThatTheProvisionerReportsIsInTheStatus) {
