@@ -7,7 +7,7 @@ KUBECTL ?= kubectl
 # Not empty: without tests and benchmarks, and what they need.
 PRODUCT = $(if $(filter-out product,$(TARGETS)),,$(TARGETS))
 
-.PHONY: help deps tools build install run test check sanitize bench lint format install-crds docs fuzz cluster cluster-down soak fresh clean
+.PHONY: help deps tools build install run test check sanitize bench lint format install-crds docs reference fuzz cluster cluster-down soak fresh clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,9 @@ fuzz: ## each fuzz target for SECONDS_EACH seconds (default 60)
 
 docs: ## the documentation site into build/docs/site, with MkDocs from the Python package index
 	@tests/setup/venv.sh /usr/bin/python3 manifests/site/requirements.txt build/mkdocs manifests/site/build.py build/docs --mkdocs build/mkdocs/bin/mkdocs
+
+reference: ## the generated pages of manifests/guide/reference, with the flags of the programs that make build made
+	@manifests/site/reference.py --bin build/$(PRESET)/bin
 
 install-crds: ## the CRDs into the cluster that kubectl points at
 	$(KUBECTL) apply -k manifests/crd

@@ -1,6 +1,7 @@
 """Runs `kubectl egpu` with the real kubectl on the embedded API server, as a user and as a tenant would.
 
   plugin_test.py BIN_DIR"""
+import glob
 import gzip
 import io
 import json
@@ -338,7 +339,7 @@ PLACES = {"POD": "user", "CLAIM": "small", "NAMESPACE": "default", "NODE": "n-0"
 def commands_of_documents():
     """Yields each `kubectl egpu` command of README.md and the guide, in the order of the files."""
     guide = os.path.join(ROOT, "manifests", "guide")
-    for path in [os.path.join(ROOT, "README.md"), *(os.path.join(guide, n) for n in sorted(os.listdir(guide)))]:
+    for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(guide, "**", "*.md"), recursive=True))]:
         with open(path, encoding="utf-8") as f:
             text = f.read()
         for line in text.splitlines():
