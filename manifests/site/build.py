@@ -5,7 +5,7 @@ build.py FOLDER --mkdocs PROGRAM    writes FOLDER/site; warnings, such as broken
 build.py FOLDER --pages-only        writes only what MkDocs reads: FOLDER/mkdocs.yml and FOLDER/source
 
 Pages link to documents and pictures beside the sources. MkDocs reads one folder only, so these files are copied to source/tree, with the files
-that they link to in turn.
+that they link to in turn. llms.txt lists the pages of the navigation for programs that read the site.
 """
 
 import argparse
@@ -86,6 +86,27 @@ class Pages:
                 shutil.copyfile(path, folder / place)
 
 
+def summary(text):
+    """Returns the first sentence of a page if it begins with one, otherwise its headings."""
+    parts = [each for each in text.split("\n\n") if not each.startswith("<!--")]
+    first = LINK.sub(lambda link: link[1].strip("[]"), parts[1].replace("\n", " "))
+    if found := re.match(r"[A-Z`].*?\.(?=\s|$)", first):
+        return found[0]
+    return ("; ".join(re.findall(r"^## (.+)", text, re.M)) or "Links to all pages") + "."
+
+
+def llms(pages):
+    """Returns the text of llms.txt: the pages of the navigation, each with its summary."""
+    text = "# Elastic GPU\n\n> GPUs in Kubernetes, claimed as storage is claimed: shares of a card, whole cards, or several cards on one node.\n"
+    for line in (SITE / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].splitlines():
+        if section := re.fullmatch(r"- (.+):", line):
+            text += f"\n## {section[1]}\n\n"
+        elif page := re.fullmatch(r"  - \"?(.+?)\"?: (\S+)\.md", line):
+            name = pathlib.Path(f"{page[2]}.md")
+            text += f"- [{page[1]}]({page[2]}.html): {summary(pages.text(name))}\n"
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
@@ -96,6 +117,7 @@ def main():
     shutil.rmtree(source, ignore_errors=True)
     pages = Pages()
     pages.write(source)
+    (source / "llms.txt").write_text(llms(pages), encoding="utf-8")
     shutil.copyfile(SITE / "mkdocs.yml", options.folder / "mkdocs.yml")
     print(f"{len(pages.files)} files in {source}")
     if options.pages_only:

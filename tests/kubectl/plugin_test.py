@@ -333,7 +333,7 @@ def tenant(r, e, front):
 
 # Names that documents use -> objects of this test.
 PLACES = {"POD": "user", "CLAIM": "small", "NAMESPACE": "default", "NODE": "n-0", "CLASS": "share", "test-cuda-1": "user", "infer-0": "n-0", "train-0": "n-1",
-          "train": "small"}
+          "train": "small", "too-large": "large"}
 
 
 def commands_of_documents():
@@ -351,7 +351,8 @@ def commands_of_documents():
 
 def guide(r, e, kubectl, work):
     """Runs each command of the documents. 3: answered in the negative."""
-    kubectl.ok("apply", "-f", os.path.join(ROOT, "manifests", "samples", "seed.yaml"))
+    for path in ("seed.yaml", "workloads/classes.yaml"):
+        kubectl.ok("apply", "-f", os.path.join(ROOT, "manifests", "samples", path))
     card = e.json("map", "--idle")["nodes"] or e.json("map")["nodes"]
     PLACES["CARD"] = next(c["name"] for n in card for c in n["cards"] if not c["claims"])
     commands = list(commands_of_documents())
