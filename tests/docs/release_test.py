@@ -11,6 +11,7 @@ PLACES = {
     "manifests/kubectl/krew.yaml": r"^  version: v([\d.]+)",
     "manifests/guide/install.md": r"elastic-gpu-controller:(\d[\d.]+\d)",
     "manifests/guide/release.md": r"elastic-gpu-(\d[\d.]+\d)\.tgz",
+    "Makefile": r"elastic-gpu-controller:(\d[\d.]+\d)",
     "README.md": r"elastic-gpu-controller:(\d[\d.]+\d)",
     "Containerfile": r"elastic-gpu-controller:(\d[\d.]+\d)",
     "CHANGELOG.md": r"\A# Changelog\s+## ([\d.]+)",
