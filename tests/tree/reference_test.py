@@ -42,7 +42,7 @@ def keys_on(page):
 
 def missing_flags(code, pages):
     """Returns the flags that the code declares and no page has in its list."""
-    declared = set(re.findall(r'(?:add_option|add_flag|addDuration|addSize)\w*\(\s*"(?:-\w,)?(--[a-z-]+)', code))
+    declared = set(re.findall(r'(?:add_option|add_flag|add[A-Z]\w*)\(\s*(?:\*?\w+,\s*)?"(?:-\w,)?(--[a-z-]+)', code))
     listed = set(re.findall(r"^- (?:`-\w`, )?`(--[a-z-]+)", pages, re.M)) | set(re.findall(r"(?<=[ ,])`(--[a-z-]+)`", pages))
     return declared, sorted(declared - listed)
 
@@ -52,7 +52,7 @@ def self_check():
     assert keys_of(constants, ["x.elasticgpu.io/y elasticgpu.io/v1alpha elasticgpu.io/migrate: nvidia"]) == {
         "elasticgpu.io/role", "elasticgpu.io/gpu", "egpuc.elasticgpu.io/", "resource.kubernetes.io/admin-access", "elasticgpu.io/migrate"}
     assert keys_on("| `egpuc.elasticgpu.io/<name>`, `elasticgpu.io/role` | `a/b` |\n") == {"egpuc.elasticgpu.io/", "elasticgpu.io/role"}
-    assert missing_flags('add_option("-n,--name", x); add_flag("--all")', "- `-n`, `--name`: x\n") == ({"--name", "--all"}, ["--all"])
+    assert missing_flags('add_option("-n,--name", x); addTimeout(app, "--all")', "- `-n`, `--name`: x\n") == ({"--name", "--all"}, ["--all"])
     lines = ["  -n,--name TEXT REQUIRED (Env:NAME)", " " * 30 + "The name", "  --size UINT:SIZE [b, ...]=2GiB", " " * 30 + "Size", "  --wait INT UNIT=60000ms     Time"]
     assert [reference.line_of(*each) for each in reference.parsed(lines)] == [
         "- `-n`, `--name` (required; environment variable NAME): The name.", "- `--size` (size; default 2GiB): Size.", "- `--wait` (default 1m): Time."]
