@@ -7,7 +7,7 @@ KUBECTL ?= kubectl
 # Not empty: without tests and benchmarks, and what they need.
 PRODUCT = $(if $(filter-out product,$(TARGETS)),,$(TARGETS))
 
-.PHONY: help deps tools build install run test check sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
+.PHONY: help deps tools build install image dist run test check sanitize bench lint format install-crds docs reference fuzz cluster cluster-down soak fresh clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,15 @@ install: ## what is run, its plugins and the plugins' header, under PREFIX=/opt/
 	@tests/setup/packages.sh build
 	@$(MAKE) --no-print-directory build PRESET=release TARGETS=product
 	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(or $(PREFIX),/opt/elastic-gpu)
+
+image: ## the image of controller and agent, with podman, docker or buildah (IMAGE=elastic-gpu-controller:0.1.0)
+	@for tool in podman docker buildah; do command -v $$tool >/dev/null && exec $$tool build -f Containerfile -t $(or $(IMAGE),elastic-gpu-controller:0.1.0) .; done; \
+	 echo "error: podman, docker and buildah are missing" >&2; exit 1
+
+dist: ## archives, Debian package, chart, SBOM and checksums in build/dist/out (KEY=FILE signs them)
+	@rm -rf build/dist
+	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/dist/root PREFIX=/elastic-gpu
+	@manifests/dist/dist.py build/dist/root/elastic-gpu build/dist/out $(if $(KEY),--key $(KEY))
 
 run: ## standalone on simulated nodes: the sample claims bound, their pods running, the allocation map
 	@tests/setup/packages.sh build demo
@@ -59,6 +68,12 @@ format: ## rewrite sources in the project's style
 fuzz: ## each fuzz target for SECONDS_EACH seconds (default 60)
 	@tests/setup/packages.sh build test fuzz
 	@tests/setup/fuzz.sh $${SECONDS_EACH:-60}
+
+docs: ## the documentation site into build/docs/site, with MkDocs from the Python package index
+	@tests/setup/venv.sh /usr/bin/python3 manifests/site/requirements.txt build/mkdocs manifests/site/build.py build/docs --mkdocs build/mkdocs/bin/mkdocs
+
+reference: ## the generated pages of manifests/guide/reference, with the flags of the programs that make build made
+	@manifests/site/reference.py --bin build/$(PRESET)/bin
 
 install-crds: ## the CRDs into the cluster that kubectl points at
 	$(KUBECTL) apply -k manifests/crd

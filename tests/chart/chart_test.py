@@ -52,6 +52,8 @@ REFUSED = [
     ("controller.resources.request.cpu=1", ("/controller/resources", "request")),
     ("controller.resources.requests.cpu=fast", ("/controller/resources/requests/cpu",)),
     ("controller.extraArgs[0]=log-level", ("/controller/extraArgs/0", "^--")),
+    ("agent.extraEnv[0].value=x", ("/agent/extraEnv/0", "name")),
+    ("controller.nodeSelector.pool=1", ("/controller/nodeSelector/pool", "string")),
     ("agent.kubeletDir=var/lib", ("/agent/kubeletDir", "^(/")),
     ("agent.maxUnavailable=200%", ("/agent/maxUnavailable",)),
     ("agent.enabled=sometimes", ("/agent/enabled", "boolean")),
@@ -167,6 +169,29 @@ def check_values(report, helm):
     report.check("runbooks", urls and all(each.startswith("https://docs.example.com/egpu/runbooks") for each in urls), urls)
 
 
+def check_pod_values(report, helm):
+    """Values of the pods of controller and agent: they are added to the containers' own ones, or replace the placement."""
+    env, mount = {"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}, {"name": "ca", "mountPath": "/etc/ssl/extra", "readOnly": True}
+    volume, selector = {"name": "ca", "configMap": {"name": "extra-ca"}}, {"pool": "gpu"}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]}}}
+    values = {"extraEnv": [env], "extraVolumes": [volume], "extraVolumeMounts": [mount], "nodeSelector": selector, "affinity": affinity}
+    default = rendered(helm)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        json.dump({"controller": values, "agent": values}, file)
+        file.flush()
+        got = rendered(helm, "--values", file.name)
+    for what, key in (("controller", DEPLOYMENT), ("agent", DAEMONSET)):
+        before, after = container(default, key), container(got, key)
+        for field, added in (("env", env), ("volumeMounts", mount)):
+            report.check(f"{helm}: {what}, {field}", after[field] == [*before.get(field, []), added], after[field])
+        spec = spec_of(got, key)
+        report.check(f"{helm}: {what}, volumes", spec["volumes"] == [*spec_of(default, key).get("volumes", []), volume], spec["volumes"])
+        report.check(f"{helm}: {what}, node selector", spec["nodeSelector"].get("pool") == "gpu", spec["nodeSelector"])
+        report.check(f"{helm}: {what}, affinity", spec["affinity"] == affinity, spec["affinity"])
+    same = {name: each for name, each in got.items() if name not in (DEPLOYMENT, DAEMONSET)}
+    report.check(f"{helm}: no other object changes", same == {name: default[name] for name in same} and len(got) == len(default))
+
+
 def undescribed(values, schema, path=""):
     """Yields the fields that are in only one of values.yaml and values.schema.json, except those of a parent chart."""
     fields = schema.get("properties")
@@ -232,6 +257,7 @@ def main():
     for helm in HELMS:
         check_versions(report, helm)
         check_lint(report, helm)
+        check_pod_values(report, helm)
         check_package(report, helm)
     check_values(report, newest)
     check_documents(report)

@@ -57,3 +57,13 @@ say "Both claims are Bound and both pods run. Stopping."
 kill -TERM "$pid"
 wait "$pid"
 pid=
+
+cat <<'NEXT'
+
+Next:
+  The same, typed by you, with a claim that does not fit, and why:  manifests/guide/tutorial.md
+  On a node with a GPU:                                             manifests/guide/first-node.md
+  vLLM, Ray, notebooks, training:                                   manifests/guide/workloads.md
+  From HAMi, KAI, NVIDIA's device plugin or its DRA driver:         manifests/guide/other-systems.md
+  A real Kubernetes here, with simulated GPU nodes:                 make cluster
+NEXT

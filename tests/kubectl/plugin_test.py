@@ -1,6 +1,7 @@
 """Runs `kubectl egpu` with the real kubectl on the embedded API server, as a user and as a tenant would.
 
   plugin_test.py BIN_DIR"""
+import glob
 import gzip
 import io
 import json
@@ -332,13 +333,13 @@ def tenant(r, e, front):
 
 # Names that documents use -> objects of this test.
 PLACES = {"POD": "user", "CLAIM": "small", "NAMESPACE": "default", "NODE": "n-0", "CLASS": "share", "test-cuda-1": "user", "infer-0": "n-0", "train-0": "n-1",
-          "train": "small"}
+          "train": "small", "too-large": "large"}
 
 
 def commands_of_documents():
     """Yields each `kubectl egpu` command of README.md and the guide, in the order of the files."""
     guide = os.path.join(ROOT, "manifests", "guide")
-    for path in [os.path.join(ROOT, "README.md"), *(os.path.join(guide, n) for n in sorted(os.listdir(guide)))]:
+    for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(guide, "**", "*.md"), recursive=True))]:
         with open(path, encoding="utf-8") as f:
             text = f.read()
         for line in text.splitlines():
@@ -350,7 +351,8 @@ def commands_of_documents():
 
 def guide(r, e, kubectl, work):
     """Runs each command of the documents. 3: answered in the negative."""
-    kubectl.ok("apply", "-f", os.path.join(ROOT, "manifests", "samples", "seed.yaml"))
+    for path in ("seed.yaml", "workloads/classes.yaml"):
+        kubectl.ok("apply", "-f", os.path.join(ROOT, "manifests", "samples", path))
     card = e.json("map", "--idle")["nodes"] or e.json("map")["nodes"]
     PLACES["CARD"] = next(c["name"] for n in card for c in n["cards"] if not c["claims"])
     commands = list(commands_of_documents())

@@ -116,14 +116,18 @@ for path in files(".h", ".hpp", ".cpp", below=("api", "controller", "provisioner
 
 # Lengths, and the index.
 pages = sorted(each for each in documents if each.startswith(GUIDE + "/"))
-index = read("manifests/README.md")
 for path, limit in [(each, MAX_WORDS) for each in pages] + [("manifests/README.md", MAX_INDEX_WORDS)]:
     words = len(read(path).split())
     if words > limit:
         bad.append(f"{path}: {words} words; at most {limit}")
 for path in pages:
-    if index.count(f"](guide/{os.path.basename(path)})") < 1:
-        bad.append(f"manifests/README.md does not name {path}")
+    # A folder has its own index, which manifests/README.md names.
+    folder, name = os.path.split(os.path.relpath(path, GUIDE))
+    in_folder = folder and name != "index.md"
+    where = f"{GUIDE}/{folder}/index.md" if in_folder else "manifests/README.md"
+    target = name if in_folder else os.path.join("guide", folder, name)
+    if f"]({target})" not in read(where):
+        bad.append(f"{where} does not name {path}")
 
 # Known names.
 sources = {each: read(each) for each in files(".h", ".cpp", ".c", ".inc", below=("api", "controller", "provisioners"))}
@@ -145,7 +149,8 @@ for name in sorted(os.listdir(os.path.join(root, "manifests/crd"))):
             kinds[each] = schema
 BUILTIN = {"lease", "node", "nodes", "pod", "pods", "namespace", "deployment", "daemonset", "events", "configmap"}
 # Flags of Kubernetes' own programs and of other tools.
-FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorization-config", "--root-dir", "--gpu-reset", "--set", "--force-conflicts"}
+FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorization-config", "--root-dir", "--gpu-reset", "--set", "--force-conflicts", "--bump-revision",
+                 "--mark-compacted", "--install", "--gpu-memory-utilization"}
 # Words of other systems and of Kubernetes that are no identifiers of this tree.
 FOREIGN_WORDS = {"AuthorizeWithSelectors", "GenericWorkload", "ResourceHealthStatus", "DeviceTaintRules", "SchedulingGated", "ContainerCreating"}
 VERBS = {"annotate", "apply", "auth", "cp", "create", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}

@@ -28,8 +28,8 @@ int execute(int argc, char** argv) {
   app.add_option("--listen", o.listen, "Address of the API server, loopback; port 0 = any free one")
       ->capture_default_str();
   app.add_option("--write-kubeconfig", o.writeKubeconfig,
-                 "Add context elastic-gpu-standalone to this kubeconfig, or make it; what else it holds stays, its "
-                 "current context, too");
+                 "Add context elastic-gpu-standalone to this kubeconfig, or make it; its other contexts and its "
+                 "current context stay");
   cmd::addController(app, o.controller);
   cmd::addExtender(app, o.controller.extender);
   cmd::addLog(app, log);

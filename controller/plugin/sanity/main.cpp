@@ -28,7 +28,7 @@ constexpr std::string_view kUsage =
     "  --only CHECK         this check alone (repeatable); --list names them\n"
     "  --cycles N           lifecycles of the leak check (default 1000); more find smaller leaks\n"
     "  --host PATH          egpu-plugin-host (default: beside this program)\n"
-    "  --verbose            shows what the plugin logs\n"
+    "  --verbose            shows the log of the plugin\n"
     "  --list               lists the checks\n";
 
 int wrongUsage(const std::string& what) {
