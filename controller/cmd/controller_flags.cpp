@@ -71,7 +71,7 @@ void addController(CLI::App& app, CoreOptions& o) {
       "Folder for a journal of all decisions, for its owner alone; `journal` reads it (default: none is kept)");
   app.add_option("--journal-size", o.journalBytes,
                  "Maximum total size of its files; the oldest are deleted: 256MiB, 2GiB")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::AsSizeValue(false).description("SIZE"))
       ->default_str("256MiB");
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
   app.add_option("--write-probes-address", o.writeProbesAddress, "Write the real probes address to this file");

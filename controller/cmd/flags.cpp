@@ -29,7 +29,7 @@ void addPlugins(CLI::App& app, std::string& folder, plugin::Limits& limits) {
       });
   app.add_option("--plugin-memory", limits.memory,
                  "Address space of a plugin's process: 2GiB, 512MiB; 0 = no limit of its own")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::AsSizeValue(false).description("SIZE"))
       ->default_str("2GiB");
   app.add_option("--plugin-files", limits.files,
                  "Maximum number of files that it may have open; 0 = no limit of its own")
