@@ -125,7 +125,7 @@ typedef struct egpu_host {
   int (*reply_process)(const egpu_call* call, const char* uuid, int64_t pid, int64_t memory);
   /** health: call once per card whose usage is known. Without a call the usage is unknown. */
   int (*reply_use)(const egpu_call* call, const egpu_use* use);
-  /** health: replaces reply_process, with all known values of the process. */
+  /** health, processes: replaces reply_process, with all known values of the process. */
   int (*reply_process_use)(const egpu_call* call, const egpu_process_use* process);
   /** prefer: ranks the candidate with this index, from 0, next. The first call names the best candidate. Candidates
    *  that are neither ranked nor vetoed follow in the host's order. */
@@ -192,6 +192,10 @@ typedef struct egpu_provisioner {
    *  effects, and the same answer for the same wish. The host's order remains after any code other than EGPU_OK, after
    *  the deadline, and if an answer repeats an index or contains an invalid one. Absent: the host does not call it. */
   int (*prefer)(const egpu_call* call, const egpu_wish* wish);
+  /** Node side: replies, by reply_process_use, every process that computes on this machine's cards. sm_percent: its
+   *  part of the last second. Called four times a second while containers have a limiter, so it must be quick. Absent:
+   *  such containers' compute is not corrected, and programs that evade the limiter are not detected. */
+  int (*processes)(const egpu_call* call);
 } egpu_provisioner;
 
 /** Entry symbol: stores the plugin's table in *provisioner and returns EGPU_OK, or logs the reason with host->log and

@@ -39,8 +39,9 @@ class Provisioner {
   virtual Status unmount(Call&, const Container&) { return noChange(); }
   virtual Status unstage(Call&) { return noChange(); }
   virtual Status health(Call&) { return ok(); }
-  /// Called only if the plugin overrides it.
+  /// Called only if the plugin overrides it, as the following function.
   virtual Status prefer(Call&, const Wish&) { return noChange(); }
+  virtual Status processes(Call&) { return noChange(); }
 };
 
 // Hidden; otherwise the dynamic linker would merge the variables of all plugins in one process.
@@ -158,12 +159,16 @@ namespace detail __attribute__((visibility("hidden"))) {
   inline int prefer(const egpu_call* c, const egpu_wish* w) {
     return guarded(c, [&](Call& call) { return plugin->prefer(call, copy(*w)); });
   }
+  inline int processes(const egpu_call* c) {
+    return guarded(c, [](Call& call) { return plugin->processes(call); });
+  }
 
   /// Implements the entry symbol.
   template <class P>
   int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
     constexpr bool resizes = !std::is_same_v<decltype(&P::resize), decltype(&Provisioner::resize)>;
     constexpr bool prefers = !std::is_same_v<decltype(&P::prefer), decltype(&Provisioner::prefer)>;
+    constexpr bool measures = !std::is_same_v<decltype(&P::processes), decltype(&Provisioner::processes)>;
     static const egpu_provisioner table = {sizeof(egpu_provisioner),
                                            EGPU_ABI_VERSION,
                                            describe,
@@ -178,7 +183,8 @@ namespace detail __attribute__((visibility("hidden"))) {
                                            unmount,
                                            unstage,
                                            health,
-                                           prefers ? prefer : nullptr};
+                                           prefers ? prefer : nullptr,
+                                           measures ? processes : nullptr};
     if (h->abi_version != EGPU_ABI_VERSION || !EGPU_HAS(h, egpu_host, reply_health)) {
       h->log(EGPU_ERROR, "the host is older than this plugin");
       return EGPU_INVALID;

@@ -77,5 +77,11 @@ struct CardUsage {
   std::string time;                ///< time of the write
   bool operator==(const CardUsage&) const = default;
 };
+/// A program of a device's pod that evades the limiter, as the agent of its node sees it.
+struct IsolationBypass {
+  std::string pod;      ///< uid
+  std::string message;  ///< sentence for people
+  bool operator==(const IsolationBypass&) const = default;
+};
 
 }  // namespace egpu::v1alpha

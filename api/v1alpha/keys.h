@@ -90,6 +90,9 @@ constexpr bool committed(std::string_view phase) {
 }  // namespace phase
 
 // Reasons of a claim's conditions. Also used: kTainted on cards; kTemplateTaken and kTemplateChanged on templates.
+/// Attribute of a card, from its plugin: whether the card's node has the limiter; kLimiterAvailable, or why not.
+inline constexpr std::string_view kLimiterAttribute = "limiter", kLimiterAvailable = "available";
+
 namespace reason {
 inline constexpr std::string_view kClassNotFound = "ClassNotFound";
 inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavailable";
@@ -112,6 +115,7 @@ inline constexpr std::string_view kTemplateTaken = "TemplateTaken";
 inline constexpr std::string_view kTemplateChanged = "TemplateChanged";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
 inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the claim has its card, but the card no longer works
+inline constexpr std::string_view kIsolationBypassed = "IsolationBypassed";  ///< a program evades the limiter
 inline constexpr std::string_view kTainted = "Tainted";      ///< a DeviceTaintRule selects the claim's card or device
 inline constexpr std::string_view kInUse = "InUse";          ///< being deleted while pods use it
 inline constexpr std::string_view kClaimGone = "ClaimGone";  ///< device retained for running pods: its claim is gone

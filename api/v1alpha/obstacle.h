@@ -9,12 +9,15 @@
 
 namespace egpu::v1alpha {
 
-/// Returns the most important condition: the first type in the order below that is False, or that reports that a claim
-/// being deleted is in use. Null if there is none. The pointer is into `conditions`.
+/// Returns the most important condition: the first type in the order below that reports a problem, or that reports that
+/// a claim being deleted is in use. IsolationBypassed reports a problem if it is True, the others if they are False.
+/// Null if there is none. The pointer is into `conditions`.
 inline const core::Condition* obstacle(const std::vector<core::Condition>& conditions) {
-  for (const std::string_view type : {"Accepted", "Bound", "ResourceClaimReady", "Healthy", "Resized"})
+  for (const std::string_view type :
+       {"Accepted", "Bound", "ResourceClaimReady", "Healthy", "IsolationBypassed", "Resized"})
     for (const auto& condition : conditions)
-      if (condition.type == type && (condition.status == "False" || condition.reason == keys::reason::kInUse))
+      if (condition.type == type && (condition.status == (type == "IsolationBypassed" ? "True" : "False") ||
+                                     condition.reason == keys::reason::kInUse))
         return &condition;
   return nullptr;
 }

@@ -61,6 +61,7 @@ struct ElasticGPUSpec {
   HeapOptional<Source> source;         ///< absent = no source is given
   HeapOptional<Card> card;             ///< cards only
   SortedMap<LedgerEntry> allocations;  ///< cards only: the ledger, by device uid
+  std::string mode;  ///< cards only: isolation mode of the shares in the ledger; empty = none is recorded
   // Devices only; immutable after creation except claimRef and target.
   std::string nodeName;
   std::vector<DeviceCard> cards;
@@ -87,9 +88,10 @@ struct ElasticGPUStatus {
   std::string reason, message;
   std::vector<Condition> conditions;
   HeapOptional<AllocatedSummary> allocated;
-  HeapOptional<CardUsage> usage;      ///< cards only
-  HeapOptional<DeviceSize> inForce;   ///< devices only: amounts in force after a resize; replaces those in spec.cards
-  HeapOptional<Isolation> isolation;  ///< devices only; absent = not reported by the provisioner
+  HeapOptional<CardUsage> usage;        ///< cards only
+  HeapOptional<DeviceSize> inForce;     ///< devices only: amounts in force after a resize; replaces those in spec.cards
+  HeapOptional<Isolation> isolation;    ///< devices only; absent = not reported by the provisioner
+  SortedMap<IsolationBypass> bypassed;  ///< cards only: by device uid
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).

@@ -52,6 +52,8 @@ void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& e
     errors.push_back(
         {"spec.card.uuid", "a card is named after its uuid in lower case, so that no hardware is published twice"});
   if (after.spec.claimRef) errors.push_back({"spec.claimRef", "only a device belongs to a claim"});
+  if (!after.spec.mode.empty() && !isDnsLabel(after.spec.mode))
+    errors.push_back({"spec.mode", "must be a DNS label: lower-case letters, digits and '-'"});
   checkLedger(before, after, &LedgerEntry::core, card.core, "milli-cards of core", "spec.card.core", errors);
   checkLedger(before, after, &LedgerEntry::memory, card.memory, "bytes of memory", "spec.card.memory", errors);
   for (const auto& [uid, entry] : after.spec.allocations) {
@@ -81,6 +83,7 @@ void checkShares(const std::vector<DeviceCard>& cards, bool observes, const std:
 
 void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
   if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card has a ledger"});
+  if (!device.spec.mode.empty()) errors.push_back({"spec.mode", "only a card has a mode"});
   const bool observes = device.spec.adminAccess;
   checkShares(device.spec.cards, observes, "spec.cards", errors);
   if (device.spec.target) checkShares(device.spec.target->cards, observes, "spec.target.cards", errors);
@@ -161,6 +164,13 @@ void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErr
   if (before.spec.card->nodeName != after.spec.card->nodeName &&
       (!before.spec.allocations.empty() || !after.spec.allocations.empty()))
     errors.push_back({"spec.card.nodeName", "a card with ledger entries stays on its node"});
+  const auto stays = [&](const auto& entry) {
+    const auto now = after.spec.allocations.find(entry.first);
+    return now != after.spec.allocations.end() && (now->second.core > 0 || now->second.memory > 0);
+  };
+  if (!before.spec.mode.empty() && before.spec.mode != after.spec.mode &&
+      std::any_of(before.spec.allocations.begin(), before.spec.allocations.end(), stays))
+    errors.push_back({"spec.mode", "shares of a card have one isolation mode; it changes when all entries are gone"});
 }
 
 void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after, FieldErrors& errors) {

@@ -125,6 +125,7 @@ AllocationMap AllocationMapReader::map(const MapPage& page) const {
 void AllocationMapReader::describe(MapCard& card) const {
   for (auto& take : card.allocations) describe(take);
   const auto object = state_.stores.cards.get({"", card.name});
+  if (object && !card.allocations.empty()) card.mode = object->spec.mode;
   if (!object || !object->status.usage) return;
   card.usage = object->status.usage;
   for (auto& take : card.allocations) {

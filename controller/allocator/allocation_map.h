@@ -33,7 +33,8 @@ struct MapCard {
   int64_t core = 0, memory = 0;          ///< capacity
   int64_t usedCore = 0, usedMemory = 0;  ///< Σ allocations
   bool offered = true;
-  std::string why;  ///< why the card is not schedulable; empty if it is
+  std::string why;   ///< why the card is not schedulable; empty if it is
+  std::string mode;  ///< isolation mode of its shares; empty if it has none
   std::vector<MapAllocation> allocations;
   core::HeapOptional<v1alpha::CardUsage> usage{};  ///< as the card's agent reports it
 };

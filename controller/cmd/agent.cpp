@@ -96,6 +96,14 @@ agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::heal
   return o;
 }
 
+agent::limiter::LimiterOptions limiterOptions(const AgentOptions& options) {
+  agent::limiter::LimiterOptions o;
+  o.node = options.nodeName;
+  o.proc = kProc;
+  if (!options.pluginState.empty()) o.state = options.pluginState;
+  return o;
+}
+
 Status named(const char* flag, const Status& status) {
   return {status.code(), std::string(flag) + ": " + status.message()};
 }
@@ -124,6 +132,10 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
               [this](const std::string& pod) { return driver_.podName(pod); }, [this] { return checkRuntime(); },
               [this](const std::stop_token& stop) { return podResources_.list(stop); },
               [this](const auto& readings, const std::stop_token& stop) { return learned(readings, stop); })),
+      devices_(client_, options.nodeName),
+      limiter_(
+          client_, plugins_, events_, folder_, prepared_, cards_.store(),
+          [this](const std::string& name) { return devices_.find(name); }, clock, limiterOptions(options)),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return warning(); }}),
@@ -224,6 +236,7 @@ Status Agent::start() {
   if (auto s = folder_.open(); !s.ok()) return named("--cdi-root", s);
   cards_.listen([this](const auto*, const auto*) { kubelet_.healthChanged(); });
   cards_.start();
+  limiter_.start();
   leftovers_ = std::jthread([this](const std::stop_token& stop) { removeLeftovers(stop); });
   refresh_ = std::jthread([this](const std::stop_token& stop) { refreshFiles(stop); });
   if (auto s = kubelet_.start(); !s.ok()) return named("--kubelet-dir", s);
@@ -242,6 +255,7 @@ void Agent::stop() {
   for (auto* thread : {&leftovers_, &refresh_}) thread->request_stop();
   for (auto* thread : {&leftovers_, &refresh_})
     if (thread->joinable()) thread->join();
+  limiter_.stop();
   cards_.stop();
   events_.stop();
   if (opsListener_) opsListener_->stop();

@@ -14,6 +14,8 @@
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/dra/pod_resources.h"
 #include "controller/agent/dra/server.h"
+#include "controller/agent/limiter/device_watch.h"
+#include "controller/agent/limiter/limiter.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/usage/prepared.h"
 #include "controller/agent/usage/series.h"
@@ -102,6 +104,8 @@ class Agent {
   agent::usage::Prepared prepared_;
   agent::dra::PodResources podResources_;
   agent::cards::Cards cards_;
+  agent::limiter::DeviceWatch devices_;
+  agent::limiter::Limiter limiter_;
   ClaimDriver driver_;
   agent::dra::Server kubelet_;
   std::atomic<bool> stopping_{false};

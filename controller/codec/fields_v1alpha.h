@@ -84,6 +84,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUSpec> auto& o) {
   fields(v, o.source);
   v("card", o.card);
   v("allocations", o.allocations);
+  v("mode", o.mode);
   v("nodeName", o.nodeName);
   v("cards", o.cards);
   v("provisioner", o.provisioner);
@@ -124,6 +125,8 @@ void fields(auto& v, Is<v1alpha::Isolation> auto& o) {
   v("faults", o.faults);
 }
 
+void fields(auto& v, Is<v1alpha::IsolationBypass> auto& o) { v("pod", o.pod), v("message", o.message); }
+
 void fields(auto& v, Is<v1alpha::ClaimUsage> auto& o) {
   v("core", o.core);
   v("memory", o.memory);
@@ -140,6 +143,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUStatus> auto& o) {
   v("usage", o.usage);
   v("inForce", o.inForce);
   v("isolation", o.isolation);
+  v("bypassed", o.bypassed);
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {

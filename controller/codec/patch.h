@@ -15,10 +15,13 @@ namespace egpu::codec::patch {
 // Merge patches (application/merge-patch+json) unless the name says otherwise.
 
 /// Card, W2: sets the device's ledger entry, {"spec":{"allocations":{uid:{…}}}}. Has no resourceVersion, so that writes
-/// of several entries do not conflict. The card's uid as a precondition protects a recreated card.
-std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry);
-/// Card: removes the device's ledger entry by setting it to null.
-std::string ledgerRelease(std::string_view deviceUid);
+/// of several entries do not conflict. The card's uid as a precondition protects a recreated card. `mode`: isolation
+/// mode of the share, which becomes spec.mode of the card; empty = unchanged.
+std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry,
+                        std::string_view mode = {});
+/// Card: removes the device's ledger entry by setting it to null. last: also clears spec.mode, which the API server
+/// refuses while other entries exist.
+std::string ledgerRelease(std::string_view deviceUid, bool last = false);
 /// Replaces metadata.finalizers, with uid and resourceVersion.
 std::string finalizers(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& all);
 /// Claim, W5: sets finalizers and spec.elasticGPUName in one write, with uid and resourceVersion. elasticGPUName

@@ -52,6 +52,7 @@ std::string stateOf(const allocator::MapNode& node, const allocator::MapCard& ca
 KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPods& pods) {
   KubectlTable table;
   for (const char* header : {"NODE", "CARD", "MODEL", "CORE", "MEMORY", "CLAIMS"}) table.column(header);
+  table.column("ISOLATION", KubectlTable::Show::wide);
   table.column("USED", KubectlTable::Show::wide);
   table.column("PODS", KubectlTable::Show::wide);
   table.column("NAME", KubectlTable::Show::wide);
@@ -62,6 +63,7 @@ KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPod
                  base::printable(card.model),
                  barOf(card.usedCore, card.core) + " " + v1alpha::formatMilliCards(card.usedCore),
                  v1alpha::readableBytes(card.usedMemory) + "/" + v1alpha::readableBytes(card.memory), claimsOf(card),
+                 base::printable(card.mode),
                  card.usage ? v1alpha::usageText(card.usage->smPercent, card.usage->memory) : std::string(),
                  podsOf(card, pods), base::printable(card.name), stateOf(node, card)});
   return table;

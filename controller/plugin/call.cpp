@@ -11,8 +11,8 @@ namespace egpu::plugin {
 namespace {
 
 constexpr std::array<std::string_view, kSlots> kSlotNames = {
-    "describe", "validate", "provision", "deprovision", "resize", "list",  "discover",
-    "stage",    "mount",    "unmount",   "unstage",     "health", "prefer"};
+    "describe", "validate", "provision", "deprovision", "resize", "list",   "discover",
+    "stage",    "mount",    "unmount",   "unstage",     "health", "prefer", "processes"};
 
 bool oneOf(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
@@ -161,7 +161,7 @@ std::string findGarbage(Slot slot, const Answer& answer) {
   if (slot == Slot::describe) return describeGarbage(answer.description);
   if (slot == Slot::mount) return editsGarbage(answer.edits);
   if (slot == Slot::discover) return gpusGarbage(answer.gpus);
-  if (slot == Slot::health) return useGarbage(answer);
+  if (slot == Slot::health || slot == Slot::processes) return useGarbage(answer);
   if (slot == Slot::prefer) return preferenceGarbage(answer);
   if (slot == Slot::list)
     for (const auto& key : answer.keys)
@@ -181,6 +181,8 @@ std::chrono::milliseconds Deadlines::of(Slot slot) const {
       return slow;
     case Slot::prefer:
       return prefer;
+    case Slot::processes:
+      return processes;
     default:
       return quick;
   }
@@ -274,6 +276,11 @@ HealthReply CallingProvisioner::health() {
           std::move(answer.health),
           std::move(answer.processes),
           std::move(answer.use)};
+}
+
+ProcessesReply CallingProvisioner::processes() {
+  Answer answer = perform(begin(Slot::processes, {}));
+  return {{answer.outcome, std::move(answer.message)}, std::move(answer.processes)};
 }
 
 PreferReply CallingProvisioner::prefer(const Wish& wish) {

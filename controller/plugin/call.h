@@ -29,9 +29,10 @@ enum class Slot : uint8_t {
   unmount,
   unstage,
   health,
-  prefer
+  prefer,
+  processes
 };
-inline constexpr uint8_t kSlots = 13;
+inline constexpr uint8_t kSlots = 14;
 std::string_view toString(Slot slot);
 
 /// Union of the arguments of all slots; a slot reads those in its C signature.
@@ -75,6 +76,7 @@ struct Deadlines {
   std::chrono::milliseconds quick{10'000};  ///< describe, validate, list, mount, health
   std::chrono::milliseconds slow{25'000};   ///< slots that work on hardware; below the 30 s that a kubelet waits
   std::chrono::milliseconds prefer{1'000};  ///< a claim's decision waits for it
+  std::chrono::milliseconds processes{2'000};
   std::chrono::milliseconds of(Slot slot) const;
 };
 
@@ -95,6 +97,7 @@ class CallingProvisioner : public Provisioner {
   Reply unstage(const std::string& key) override;
   HealthReply health() override;
   PreferReply prefer(const Wish& wish) override;
+  ProcessesReply processes() override;
 
   /// Performs one call, and returns by its deadline at the latest.
   virtual Answer perform(const Call& call) = 0;

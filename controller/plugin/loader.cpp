@@ -384,6 +384,8 @@ int dispatch(const egpu_provisioner& t, const Call& call, const egpu_call* c) {
       return withKey(t.health, EGPU_OK);
     case Slot::prefer:
       return t.prefer ? t.prefer(c, WishView(call.wish).get()) : EGPU_NO_CHANGE;
+    case Slot::processes:
+      return withKey(t.processes, EGPU_NO_CHANGE);
   }
   return EGPU_INVALID;
 }

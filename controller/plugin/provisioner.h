@@ -151,6 +151,11 @@ struct HealthReply {
   std::vector<CardProcess> processes{};
   std::vector<CardUse> use{};
 };
+/// Processes that compute on this machine's cards; ReplyCode::noChange = the plugin does not have the slot.
+struct ProcessesReply {
+  Reply reply;
+  std::vector<CardProcess> processes;
+};
 
 struct Description {
   std::string name;  ///< "gpushare.provisioner.elasticgpu.io"
@@ -184,6 +189,8 @@ class Provisioner {
   /// Returns the cards of this machine (node side).
   virtual DiscoverReply discover() { return {}; }
   virtual HealthReply health() { return {}; }
+  /// Returns the processes on the cards, quickly (node side).
+  virtual ProcessesReply processes() { return {{ReplyCode::noChange, {}}, {}}; }
   /// Returns the plugin's order of the candidates. Called only if the description says `prefers`.
   virtual PreferReply prefer(const Wish&) { return {{ReplyCode::noChange, {}}, {}, {}}; }
 };

@@ -41,7 +41,7 @@ core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, 
 /// True if nothing changed that matters to the users of the card. Whether it is full does not.
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
   return cache::troubleOf(a) == cache::troubleOf(b) && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
-         a.spec.card == b.spec.card;
+         a.spec.card == b.spec.card && a.status.bypassed == b.status.bypassed;
 }
 
 /// True if an entry is gone, or is smaller.

@@ -205,13 +205,13 @@
 //        no return.
 //   V6   The device is deleted. Again = no-op; undo; then (C1).
 //
+//   bypass: (B1), while Bound (claim/bypass.h): eviction of a pod that evades the limiter. Crash, or 429: repeated.
 //   move: A claim that moves, as annotation elasticgpu.io/move asks. V1 is the annotation: the uid
 //        of the device that the claim is to leave. V2 to V6 require it by quorum read, and that the
 //        claim's class is movable. V3 does not happen here: the claim keeps its device until its
 //        last pods are being deleted. No pod is ungated for it while it is marked. Its
 //        ResourceClaim is deleted at that point: pods without a gate that replace the old ones wait
-//        for the next one. A device of another uid is not meant, so the claim moves once. Crash: as
-//        above.
+//        for the next one. A device of another uid is not meant, so the claim moves once. Crash: as above.
 //   late gate: A gate is removed (W9) by a step that saw the device before its mark: before V4 and
 //        V5 the claim's pods are read by quorum. For a preemptor, such a pod is evicted. A claim
 //        that moves keeps its device, with the mark removed, until its ResourceClaim is allocated

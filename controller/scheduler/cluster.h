@@ -102,6 +102,14 @@ class Cluster {
   /// Releases such an amount; no-op if there is none.
   void giveBackOfNode(std::string_view node, std::string_view uid);
 
+  /// Records the isolation mode of the shares on a card (spec.mode), and whether its node has the limiter, by its
+  /// attributes. No-op if the card is unknown.
+  void noteIsolation(std::string_view card, std::string_view mode, const v1alpha::Card& described);
+  /// Records the mode of the first share on a card. Call it before take(); a no-op if the card has holders.
+  void adoptMode(CardRef card, const Request& request);
+  /// Records what another cluster has recorded of the card by these two functions.
+  void copyIsolation(const Cluster& from, std::string_view card);
+
   /// Records a request in the demand model of the fragmentation policy (state/demand.h). Call it once per request,
   /// before its first decide(), whatever its policy is and whether or not it fits.
   void observe(const Request& request);

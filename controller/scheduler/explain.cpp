@@ -210,6 +210,8 @@ class Explaining {
                                            : lacks(smallMemory_, need.granted.memory, type.memory);
     ++quota_.before;
     if (need.verdict == TypeVerdict::overQuota) return fault(quota_, "over a quota of the namespace");
+    ++isolation_.before;
+    if (!modeFits(card, need.mode)) return fault(isolation_, otherMode(card, need.mode));
     ++claims_.before;
     if (request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard)
       return fault(claims_, "at the limit of " + counted(request_.maxClaimsPerCard, "claim") + " per card");
@@ -223,6 +225,12 @@ class Explaining {
     ++memory_.before;
     if (free.memory < need.charged.memory) return lacks(lackMemory_, need.charged.memory, free.memory);
     return true;
+  }
+
+  std::string otherMode(const CardRecord& card, ModeId requested) const {
+    if (resolvedMode(card, requested) == kLimiter && card.limiter == static_cast<uint32_t>(LimiterSupport::missing))
+      return "on nodes without the limiter";
+    return "in use with isolation " + state_.modes.nameOf(static_cast<ModeId>(card.mode));
   }
 
   bool fault(Counting& stage, const std::string& reason) {
@@ -251,6 +259,7 @@ class Explaining {
     all.push_back(minMemory_.report("minMemory"));
     all.push_back(capacity_.report("capacity"));
     if (!request_.quota.empty()) all.push_back(quota_.report("quota"));
+    if (!isolation_.reasons.empty()) all.push_back(isolation_.report("isolation"));
     all.push_back(claims_.report("claims"));
     if (request_.wholeCards) {
       all.push_back(empty_.report("empty"));
@@ -276,8 +285,8 @@ class Explaining {
   Needs needs_;
   const std::string otherModel_;
   CardOnNode at_;
-  Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, claims_, empty_,
-      core_, memory_, enough_;
+  Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, isolation_, claims_,
+      empty_, core_, memory_, enough_;
   Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu, cpu};
   Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", atLeastText, maxText};
   Shortfall smallCore_{capacity_, "too small in core", "is", share, share};

@@ -60,7 +60,8 @@ struct Remedy {
 
 /// Result of explain(). A card is counted at the first stage that it fails. Stages of nodes: "node" and, if requested,
 /// "node cpu", "node memory". Stages of cards: "pinned" (if any), "health", "model", "minMemory", "capacity", "quota"
-/// (if any), "claims", then "empty" (whole cards) or "core" and "memory". Finally "cards" counts nodes again.
+/// (if any), "isolation" (if it excludes a card), "claims", then "empty" (whole cards) or "core" and "memory". Finally
+/// "cards" counts nodes again.
 struct Explanation {
   std::vector<StageReport> stages;
   std::vector<Remedy> remedies;  ///< alternatives to each other; smaller requests first

@@ -146,7 +146,8 @@ class Gathering {
            std::all_of(decision.placements.begin(), decision.placements.end(), [&](const Placement& each) {
              const CardId card = state.findCard(each.card, each.hint);
              return card != kNone && state.cards[card].node == id &&
-                    cardFits(state.cards[card], {TypeVerdict::suits, each.granted, each.charged}, request);
+                    cardFits(state.cards[card],
+                             {TypeVerdict::suits, each.granted, each.charged, modeOf(state, request)}, request);
            });
   }
 

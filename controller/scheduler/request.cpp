@@ -189,6 +189,7 @@ std::optional<Refusal> require(const v1alpha::ElasticGPUClaimSpec& spec, const v
     return invalid("spec.models",
                    "class " + cls.metadata.name + " allows none of these models; it allows " + listed(given));
   const std::string provided = isolationOf(cls);
+  if (provided != "none" && !request.wholeCards && !request.adminAccess) request.isolation = provided;
   if (spec.isolation.empty() || request.wholeCards || request.adminAccess || spec.isolation == provided)
     return std::nullopt;
   return invalid("spec.isolation",

@@ -62,6 +62,9 @@ struct Request {
   /// Card object names, all on one node. The claim gets all of them and, if `cards` is larger, further cards of that
   /// node.
   std::vector<std::string> pinnedCards;
+  /// Class parameter `isolation` of a request for shares; empty = none. All shares of a card have the same mode.
+  /// "auto" is the strongest mode of the card's node.
+  std::string isolation{};
   bool adminAccess = false;  ///< admin access: amounts are zero, full cards fit, and nothing is allocated or counted
   std::vector<RemainingQuota> quota;  ///< remaining quotas: cards that would exceed one are excluded
   bool operator==(const Request&) const = default;

@@ -39,6 +39,7 @@ Request onOwnCards(const Request& request, const std::vector<Holding>& old) {
   pinned.pinnedNode.clear();
   pinned.cpuMilli = pinned.podMemory = 0;  // the pod's requests do not change
   pinned.maxClaimsPerNode = 0;             // the claim is counted already
+  pinned.isolation.clear();                // its cards have its mode
   // A total can be divided over any cards; here the cluster has no others.
   if (!divides(pinned))
     for (const Holding& each : old) pinned.pinnedCards.push_back(each.card);

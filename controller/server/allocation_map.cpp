@@ -228,6 +228,7 @@ std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
       j.beginObject().key("name").value(c.name).key("uuid").value(c.uuid).key("index").value(c.index);
       j.key("model").value(c.model).key("offered").value(c.offered);
       if (!c.why.empty()) j.key("why").value(c.why);
+      if (!c.mode.empty()) j.key("isolation").value(c.mode);
       j.key("core").value(c.core).key("memory").value(c.memory);
       j.key("used").beginObject().key("core").value(c.usedCore).key("memory").value(c.usedMemory).endObject();
       j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
+#include "provisioners/gpushare/limiter_files.h"
 #include "provisioners/nvidia/container/container.h"
 #include "provisioners/nvidia/node.h"
 #include "provisioners/nvidia/unified.h"
@@ -28,11 +29,16 @@ using namespace egpu::sdk;
 
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kWholeCard = 1000;  // milli-cards
+/// Attribute of the cards of a node that can limit containers: "available", or why it can't.
+constexpr const char* kLimiterAttribute = "limiter";
 
-enum class Mode { none, hamiCore, mps };
+enum class Mode { none, limiter, hamiCore, mps };
 
+/// Reads a value of the parameter `isolation`. The controller replaces "auto" in devices by the mode that it chose for
+/// their cards (kLimiterAttribute); an older controller leaves it, which then means "none".
 bool parseMode(const std::string& text, Mode& out) {
-  if (text == "none") return out = Mode::none, true;
+  if (text == "none" || text == "auto") return out = Mode::none, true;
+  if (text == "limiter") return out = Mode::limiter, true;
   if (text == "hami-core") return out = Mode::hamiCore, true;
   if (text == "mps") return out = Mode::mps, true;
   return false;
@@ -141,10 +147,17 @@ class GpuShare final : public Provisioner {
   }
 
   Status validate(const Parameters& parameters) override {
-    if (Status status = refuseUnknown(parameters, {"isolation"}); status.code != EGPU_OK) return status;
+    if (Status status = refuseUnknown(parameters, {"isolation", "onBypass"}); status.code != EGPU_OK) return status;
     Mode mode{};
     const std::string given = parameter(parameters, "isolation", "none");
-    if (!parseMode(given, mode)) return invalid("isolation is \"" + given + "\"; known are none, hami-core, mps");
+    if (!parseMode(given, mode))
+      return invalid("isolation is \"" + given + "\"; known are none, auto, limiter, hami-core, mps");
+    if (const auto reaction = parameters.find("onBypass"); reaction != parameters.end()) {
+      if (reaction->second != "report" && reaction->second != "evict")
+        return invalid("onBypass is \"" + reaction->second + "\"; known are report, evict");
+      if (given != "limiter" && given != "auto")
+        return invalid("onBypass has no effect with isolation " + given + "; it needs limiter or auto");
+    }
     return ok();
   }
 
@@ -166,8 +179,12 @@ class GpuShare final : public Provisioner {
 
   Status list(Call& call) override { return records_.list(call); }
 
-  Status discover(Call& call) override { return egpu::nvidia::discover(call); }
+  Status discover(Call& call) override {
+    const std::string why = egpu::gpushare::whyNoLimiter();
+    return egpu::nvidia::discover(call, {{kLimiterAttribute, why.empty() ? "available" : why}});
+  }
   Status health(Call& call) override { return egpu::nvidia::health(call); }
+  Status processes(Call& call) override { return egpu::nvidia::processes(call); }
 
   Status stage(Call&, const Device& device) override {
     Status cards = egpu::nvidia::stageCards(device);
@@ -175,6 +192,9 @@ class GpuShare final : public Provisioner {
     switch (modeFor(device)) {
       case Mode::none:
         return cards;
+      case Mode::limiter:
+        if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
+        return egpu::gpushare::stageLimiter(stateDir(), inOrder(device));
       case Mode::hamiCore:
         if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
         if (!makeShared(cacheDir(device.key))) return cannotMake(cacheDir(device.key));
@@ -198,8 +218,7 @@ class GpuShare final : public Provisioner {
 
   Status mount(Call& call, const Device& given, const Container&) override {
     if (Status status = fits(given); status.code != EGPU_OK) return status;
-    Device device = given;
-    std::stable_sort(device.cards.begin(), device.cards.end(), comesBefore);
+    const Device device = inOrder(given);
     std::string uuids;
     for (const auto& card : device.cards) uuids += (uuids.empty() ? "" : ",") + card.uuid;
     call.env("ELASTICGPU_DEVICE", device.device);
@@ -211,8 +230,14 @@ class GpuShare final : public Provisioner {
       call.env("ELASTICGPU_CORE_" + n, std::to_string(device.cards[i].core));      // milli-cards
       call.env("ELASTICGPU_MEMORY_" + n, std::to_string(device.cards[i].memory));  // bytes
     }
-    if (Status status = egpu::nvidia::mountCards(call, device); status.code != EGPU_OK) return status;
     const Mode mode = modeFor(device);
+    std::vector<egpu::nvidia::StandIn> standIns;
+    if (mode == Mode::limiter) {
+      standIns = egpu::gpushare::standIns(stateDir());
+      if (standIns.empty()) return unavailable(egpu::gpushare::whyNoLimiter());
+      egpu::gpushare::mountLimiterFiles(call, stateDir(), device.key);
+    }
+    if (Status status = egpu::nvidia::mountCards(call, device, standIns); status.code != EGPU_OK) return status;
     call.env("ELASTICGPU_ISOLATION", provided(device).mode);
     if (mode == Mode::hamiCore) editForHamiCore(call, device);
     if (mode == Mode::mps) editForMps(call, device);
@@ -222,10 +247,12 @@ class GpuShare final : public Provisioner {
   Status unstage(Call& call) override {
     // The request contains only the key: removes everything that stage may have created.
     if (!plainName(call.key())) return noChange();
+    const Status limiter = egpu::gpushare::unstageLimiter(stateDir(), call.key());
+    if (limiter.code != EGPU_OK && limiter.code != EGPU_NO_CHANGE) return limiter;
     const std::string dir = cacheDir(call.key());
     std::error_code error;
     const auto removed = std::filesystem::remove_all(dir, error);
-    if (!error) return removed > 0 ? ok() : noChange();
+    if (!error) return removed > 0 ? ok() : limiter;
     return setAside(call, dir);
   }
 
@@ -239,12 +266,23 @@ class GpuShare final : public Provisioner {
     switch (modeFor(device)) {
       case Mode::none:
         break;
+      case Mode::limiter: {
+        const auto unlimited = [](const Card& card) { return card.core == 0; };
+        const bool any = std::any_of(device.cards.begin(), device.cards.end(), unlimited);
+        return {"limiter", "Soft", any ? "None" : "Soft", "Soft"};
+      }
       case Mode::hamiCore:
         return {"hami-core", "Soft", "Soft", "Soft"};
       case Mode::mps:  // clients share one server, and its faults
         return {"mps", "Soft", "Soft", "None"};
     }
     return {"none", "None", "None", "Soft"};
+  }
+
+  /// The cards in the order in which containers number them.
+  static Device inOrder(Device device) {
+    std::stable_sort(device.cards.begin(), device.cards.end(), comesBefore);
+    return device;
   }
 
   static Status cannotMake(const std::string& folder) {
@@ -278,6 +316,8 @@ class GpuShare final : public Provisioner {
       if (mode == Mode::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");
     }
+    if (mode == Mode::limiter)
+      if (const auto wrong = egpu::gpushare::wrongForLimiter(device); !wrong.empty()) return invalid(wrong);
     if (mode == Mode::mps && device.cards.size() > 1)
       return invalid("mps serves shares of one card; this device has " + std::to_string(device.cards.size()));
     return ok();

@@ -21,7 +21,7 @@ constexpr int64_t kMaxSms = 1'000'000;
 constexpr int64_t kMaxMilliTflops = 1'000'000'000;
 constexpr uint64_t kMiB = 1 << 20;
 // Maximum age of utilization samples. The driver keeps no older ones, and the agent queries less often.
-constexpr std::chrono::seconds kSamplesOf{10};
+constexpr std::chrono::seconds kSamplesOf{10}, kRecent{1};
 constexpr std::size_t kMaxProcesses = 1024;
 
 /// Calls a function that writes a text. The last byte of the buffer stays NUL regardless of the function.
@@ -181,8 +181,9 @@ void readErrors(const Library& nvml, Device device, NvmlCard& out) {
 int64_t percentOf(unsigned value) { return value <= 100 ? static_cast<int64_t>(value) : -1; }
 
 /// Reads each process's recent share of the SMs. A process that the driver does not list had none.
-void readProcessUtilization(const Library& nvml, Device device, std::vector<Process>& processes) {
-  const auto since = std::chrono::system_clock::now() - kSamplesOf;
+void readProcessUtilization(const Library& nvml, Device device, std::chrono::seconds samplesOf,
+                            std::vector<Process>& processes) {
+  const auto since = std::chrono::system_clock::now() - samplesOf;
   std::vector<ProcessSample> samples(kMaxProcesses);
   auto count = static_cast<unsigned>(samples.size());
   const Return answer =
@@ -217,24 +218,41 @@ bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, R
   return true;
 }
 
-/// Reads the usage of the card, and the processes that use it.
-void readUse(const Library& nvml, Device device, NvmlCard& out, Remarks& remarks) {
-  Utilization utilization{};
-  if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
-    out.smPercent = percentOf(utilization.gpu);
+/// Reads the processes that compute on the card; returns false if NVML does not report them.
+bool readProcesses(const Library& nvml, Device device, std::chrono::seconds samplesOf, std::vector<Process>& out,
+                   Remarks& remarks) {
   // Drivers 455 to 495, including the long-term branch R470, have _v2 with the same layout.
   const auto orOlder = [](ListProcesses newest, ListProcesses older) { return newest ? newest : older; };
   const auto compute =
       orOlder(nvml.nvmlDeviceGetComputeRunningProcesses_v3, nvml.nvmlDeviceGetComputeRunningProcesses_v2);
   const auto mps =
       orOlder(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2);
-  out.processesKnown = addProcesses(compute, device, out.processes, remarks);
-  if (!out.processes.empty()) readProcessUtilization(nvml, device, out.processes);
+  if (!addProcesses(compute, device, out, remarks)) return false;
+  if (!out.empty()) readProcessUtilization(nvml, device, samplesOf, out);
   // MPS clients are added afterwards, because their share of the SMs is unknown.
-  if (out.processesKnown) addProcesses(mps, device, out.processes, remarks);
+  addProcesses(mps, device, out, remarks);
+  return true;
+}
+
+/// Reads the usage of the card, and the processes that use it.
+void readUse(const Library& nvml, Device device, NvmlCard& out, Remarks& remarks) {
+  Utilization utilization{};
+  if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
+    out.smPercent = percentOf(utilization.gpu);
+  out.processesKnown = readProcesses(nvml, device, kSamplesOf, out.processes, remarks);
 }
 
 }  // namespace
+
+bool readProcesses(const Library& nvml, unsigned index, std::string& uuid, std::vector<Process>& out) {
+  Device device = nullptr;
+  std::vector<std::string> remarks;
+  if (Library::call(nvml.nvmlDeviceGetHandleByIndex_v2, index, &device) != kSuccess ||
+      readText(nvml.nvmlDeviceGetUUID, uuid, device) != kSuccess || !isUuid(uuid))
+    return false;
+  Remarks ofCard(uuid, remarks);
+  return readProcesses(nvml, device, kRecent, out, ofCard);
+}
 
 std::string readCard(const Library& nvml, Device device, NvmlCard& out, std::vector<std::string>& all) {
   if (const Return answer = readText(nvml.nvmlDeviceGetUUID, out.uuid, device); answer != kSuccess)

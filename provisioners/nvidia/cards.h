@@ -14,6 +14,10 @@ namespace egpu::nvidia {
 /// uuid. Other missing values stay unknown; invalid values stay unknown and add a remark.
 std::string readCard(const Library& nvml, Device device, NvmlCard& out, std::vector<std::string>& remarks);
 
+/// Reads the processes that compute on the card of this index, with their share of its SMs in the last second. Returns
+/// false if the card has no usable uuid, or its processes are unknown.
+bool readProcesses(const Library& nvml, unsigned index, std::string& uuid, std::vector<Process>& out);
+
 /// Sets the links of all cards. devices[i] belongs to cards[i]. Stops early if `cancelled` returns true.
 void readLinks(const Library& nvml, const std::vector<Device>& devices, std::vector<NvmlCard>& cards,
                const std::function<bool()>& cancelled);

@@ -118,7 +118,7 @@ sdk::Status readAnew(sdk::Call& call, NodeCards& out) {
 
 }  // namespace
 
-sdk::Status discover(sdk::Call& call) {
+sdk::Status discover(sdk::Call& call, const std::vector<std::pair<std::string, std::string>>& more) {
   NodeCards node;
   if (sdk::Status status = readAnew(call, node); status.code != EGPU_OK) return status;
   Watch::shared().follow(node.cards);
@@ -126,7 +126,8 @@ sdk::Status discover(sdk::Call& call) {
     std::vector<egpu_link> links;
     for (const Link& link : card.links) links.push_back({link.peer.c_str(), link.type.c_str(), link.count});
     std::vector<egpu_pair> attributes;
-    for (const auto& [name, value] : card.attributes) attributes.push_back({name.c_str(), value.c_str()});
+    for (const auto* all : {&card.attributes, &more})
+      for (const auto& [name, value] : *all) attributes.push_back({name.c_str(), value.c_str()});
     call.gpu({sizeof(egpu_gpu), card.uuid.c_str(), card.model.c_str(), card.index, card.memory, card.smCount,
               card.numaNode, card.pci.c_str(), card.milliTflops, links.data(), links.size(), attributes.data(),
               attributes.size()});
@@ -155,6 +156,24 @@ sdk::Status health(sdk::Call& call) {
       call.process(card.uuid, process.pid, process.memory, process.smPercent);
   }
   return {EGPU_OK, joined(node.remarks)};
+}
+
+sdk::Status processes(sdk::Call& call) {
+  std::string why;
+  bool absent = false;
+  const auto nvml = Library::open(why, absent);
+  if (!nvml) return absent ? sdk::ok() : sdk::unavailable(why);
+  unsigned count = 0;
+  if (const Return answer = Library::call(nvml->nvmlDeviceGetCount_v2, &count); answer != kSuccess)
+    return sdk::unavailable("NVIDIA's driver does not count its cards: " + inWords(answer));
+  for (unsigned i = 0; i < std::min(count, kMaxCards); ++i) {
+    if (call.cancelled()) return sdk::unavailable("NVIDIA's driver is slow");
+    std::string uuid;
+    std::vector<Process> all;
+    if (!readProcesses(*nvml, i, uuid, all)) continue;
+    for (const Process& process : all) call.process(uuid, process.pid, process.memory, process.smPercent);
+  }
+  return sdk::ok();
 }
 
 }  // namespace egpu::nvidia

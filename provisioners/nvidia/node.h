@@ -62,8 +62,9 @@ struct NodeCards {
 /// would make the other cards appear gone. Thread-safe.
 sdk::Status readNode(const std::function<bool()>& cancelled, NodeCards& out);
 
-/// Slots discover and health for plugins of NVIDIA's cards.
-sdk::Status discover(sdk::Call& call);
+/// Slots discover, health and processes for plugins of NVIDIA's cards. `more`: further attributes of every card.
+sdk::Status discover(sdk::Call& call, const std::vector<std::pair<std::string, std::string>>& more = {});
 sdk::Status health(sdk::Call& call);
+sdk::Status processes(sdk::Call& call);
 
 }  // namespace egpu::nvidia

@@ -54,6 +54,8 @@ TEST(LedgerPatch, releaseRemovesItsEntryOnly) {
   auto before = card();
   before.spec.allocations["b"] = {"egpu-b", "ns/b", 300, 400};
   EXPECT_EQ(ledgerRelease("b"), R"({"spec":{"allocations":{"b":null}}})");
+  EXPECT_EQ(ledgerRelease("b", true), R"({"spec":{"allocations":{"b":null},"mode":null}})");
+  EXPECT_EQ(json::parse(ledgerEntry("", "b", {"egpu-b", "ns/b", 1, 1}, "limiter"))["spec"]["mode"], "limiter");
   EXPECT_TRUE(same(merged(before, ledgerRelease("b")), card()));
 }
 

@@ -103,7 +103,7 @@ TEST(SanityTest, TriesAClassWithItsParameters) {
   const Trial run = sanity("--cycles 300 --core 100 --memory 4294967296 --cards 2 --param isolation=hami-core " +
                            builtIn("gpushare"));
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("25 passed, 0 failed"));
+  EXPECT_THAT(run.output, HasSubstr("26 passed, 0 failed"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/vfs.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/provisioners/plugin_fixture.h"
 
@@ -16,6 +17,7 @@ using ::testing::HasSubstr;
 class GpuShareTest : public PluginTest {
  protected:
   GpuShareTest() : PluginTest("gpushare") {}
+  static bool isLimiterBuilt() { return std::filesystem::exists(EGPU_PROVISIONER_DIR "/../limiter/libcuda.so.1"); }
 };
 
 TEST_F(GpuShareTest, DescribesItselfHonestly) {
@@ -29,9 +31,16 @@ TEST_F(GpuShareTest, ValidatesItsParametersAndNeverSeesTheCores) {
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})),
             ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), ReplyCode::invalid);
-  EXPECT_THAT(message, HasSubstr("none, hami-core, mps"));
+  EXPECT_THAT(message, HasSubstr("none, auto, limiter, hami-core, mps"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), ReplyCode::invalid);
   EXPECT_THAT(message, HasSubstr("\"isolaton\"; this provisioner knows isolation"));
+  for (const char* reaction : {"report", "evict"})
+    EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "limiter"}, {"onBypass", reaction}})), ReplyCode::ok)
+        << message;
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "auto"}, {"onBypass", "kill"}})), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("known are report, evict"));
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"onBypass", "evict"}})), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("onBypass has no effect with isolation mps"));
 }
 
 TEST_F(GpuShareTest, ProvisionIsIdempotentByKey) {
@@ -107,7 +116,12 @@ TEST_F(GpuShareTest, ReportsWhatLimitsContainersToTheirShare) {
   EXPECT_EQ(reported({share}, "none"), (I{"none", "None", "None", "Soft"}));
   EXPECT_EQ(reported({share}, "hami-core"), (I{"hami-core", "Soft", "Soft", "Soft"}));
   EXPECT_EQ(reported({share}, "mps"), (I{"mps", "Soft", "Soft", "None"}));
-  for (const char* mode : {"none", "hami-core", "mps"}) {
+  EXPECT_EQ(reported({share}, "auto"), (I{"none", "None", "None", "Soft"})) << "the controller has not chosen";
+  if (isLimiterBuilt()) {
+    EXPECT_EQ(reported({share}, "limiter"), (I{"limiter", "Soft", "Soft", "Soft"}));
+    EXPECT_EQ(reported({card(0, 0, kGiB)}, "limiter"), (I{"limiter", "Soft", "None", "Soft"}));
+  }
+  for (const char* mode : {"none", "auto", "limiter", "hami-core", "mps"}) {
     EXPECT_EQ(reported({whole}, mode), (I{"whole-card", "Enforced", "Enforced", "Enforced"}));
     EXPECT_EQ(reported({card(0, 0, 0)}, mode), (I{"none", "None", "None", "Soft"})) << "admin access";
   }
@@ -115,7 +129,66 @@ TEST_F(GpuShareTest, ReportsWhatLimitsContainersToTheirShare) {
   EXPECT_EQ(reported({whole, card(1, 500, 8 * kGiB)}, "hami-core").mode, "hami-core");
 }
 
+namespace fs = std::filesystem;
+
+TEST_F(GpuShareTest, TheLimiterHasAFolderPerDeviceAndLibrariesByTheirContent) {
+  if (!isLimiterBuilt()) GTEST_SKIP() << "the limiter is for x86-64 only";
+  std::string root = ::testing::TempDir() + "/gpushare-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
+  const core::StringMap limiter{{"isolation", "limiter"}};
+  const std::string folder = root + "/limiter/devices/l";
+  const auto mask = umask(077);
+  EXPECT_EQ(outcomeOf(plugin->stage(device("l", {card(0, 100, kGiB)}, limiter))), ReplyCode::ok) << message;
+  umask(mask);
+  struct stat first {
+  }, again{};
+  ASSERT_EQ(::stat((folder + "/usage").c_str(), &first), 0);
+  EXPECT_EQ(first.st_mode & 0777, 0666u) << "processes of any user";
+  EXPECT_EQ(fs::status(folder + "/limits").permissions(), fs::perms(0644));
+  EXPECT_EQ(fs::status(root + "/limiter/devices").permissions(), fs::perms(0700)) << "not for users of the host";
+  EXPECT_EQ(outcomeOf(plugin->stage(device("l", {card(0, 200, 2 * kGiB)}, limiter))), ReplyCode::ok) << message;
+  ASSERT_EQ(::stat((folder + "/usage").c_str(), &again), 0);
+  EXPECT_EQ(first.st_ino, again.st_ino) << "processes have mapped it";
+
+  const auto edits = plugin->mount(device("l", {card(0, 200, 2 * kGiB)}, limiter), "p", "c").edits;
+  EXPECT_EQ(mountedAt(edits, "/run/elasticgpu/limiter/limits"), folder + "/limits");
+  EXPECT_EQ(mountedAt(edits, "/run/elasticgpu/limiter/usage"), folder + "/usage");
+  std::vector<fs::path> libraries(fs::directory_iterator(root + "/limiter/lib"), fs::directory_iterator());
+  ASSERT_EQ(libraries.size(), 1u);
+  for (const char* name : {"libcuda.so.1", "libnvidia-ml.so.1"})
+    EXPECT_EQ(fs::file_size(libraries[0] / name),
+              fs::file_size(std::string(EGPU_PROVISIONER_DIR "/../limiter/") + name));
+
+  // An earlier version's library stays while a device may use it.
+  fs::create_directories(root + "/limiter/lib/0123456789abcdef");
+  std::ofstream(folder + "/libraries", std::ios::app) << "0123456789abcdef\n";
+  EXPECT_EQ(outcomeOf(plugin->stage(device("m", {card(0, 100, kGiB)}, limiter))), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->unstage("m")), ReplyCode::ok) << message;
+  EXPECT_TRUE(fs::exists(root + "/limiter/lib/0123456789abcdef"));
+  EXPECT_EQ(outcomeOf(plugin->unstage("l")), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->unstage("l")), ReplyCode::noChange) << message;
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_FALSE(fs::exists(root + "/limiter/lib/0123456789abcdef"));
+  EXPECT_TRUE(fs::exists(libraries[0])) << "of this version";
+  fs::remove_all(root);
+}
+
+TEST_F(GpuShareTest, TheLimiterRefusesWhatItCantLimit) {
+  const core::StringMap limiter{{"isolation", "limiter"}};
+  EXPECT_EQ(outcomeOf(plugin->provision(device("n", {card(0, 100, 0)}, limiter))), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("card GPU-0: limiter needs a memory share"));
+  std::vector<CardShare> many;
+  for (int i = 0; i < 17; ++i) many.push_back(card(i, 100, kGiB));
+  EXPECT_EQ(outcomeOf(plugin->provision(device("n", many, limiter))), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("at most 16 cards"));
+  EXPECT_EQ(outcomeOf(plugin->stage(device("../n", {card(0, 100, kGiB)}, limiter))), ReplyCode::invalid);
+}
+
 TEST_F(GpuShareTest, AWholeCardGetsNoLimiter) {
+  const auto limited =
+      plugin->mount(device("w", {card(0, 1000, 16 * kGiB)}, {{"isolation", "limiter"}}), "p", "c").edits;
+  EXPECT_EQ(mountedAt(limited, "/run/elasticgpu/limiter/limits"), "(nothing)");
   const auto edits =
       plugin->mount(device("w", {card(0, 1000, 16 * kGiB)}, {{"isolation", "hami-core"}}), "p", "c").edits;
   EXPECT_EQ(env(edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "(unset)");
@@ -123,7 +196,7 @@ TEST_F(GpuShareTest, AWholeCardGetsNoLimiter) {
 }
 
 TEST_F(GpuShareTest, AnObserverSeesItsCardsWithoutALimit) {
-  for (const char* isolation : {"none", "hami-core", "mps"}) {
+  for (const char* isolation : {"none", "limiter", "hami-core", "mps"}) {
     const auto eye = device("eye", {card(0, 0, 0), card(3, 0, 0)}, {{"isolation", isolation}});
     EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << message;
     EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << message;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "controller/plugin/hosted.h"
 #include "provisioners/nvidia/container/cdi_files.h"
@@ -179,6 +180,66 @@ TEST_P(NvidiaContainerTest, TheToolkitsDevicesSpareUsTheRest) {
         R"({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": ")" + uuid(3) + R"("}]})");
   EXPECT_THAT(mounted({uuid(1), uuid(3)}).cdiDevices,
               ElementsAre("nvidia.com/gpu=" + uuid(1), "nvidia.com/gpu=" + uuid(3)));
+}
+
+class LimiterMountsTest : public NvidiaContainerTest {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(EGPU_PROVISIONER_DIR "/../limiter/libcuda.so.1")) GTEST_SKIP() << "for x86-64 only";
+    NvidiaContainerTest::SetUp();
+    ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", (root + "/state").c_str(), 1), 0);
+    write("/dev/nvidia-uvm");
+    write("/dev/nvidiactl");
+  }
+  DeviceRequest share() const {
+    return device("key", {{uuid(0), "A100", 2, 500, kGiB, 16 * kGiB}}, {{"isolation", "limiter"}});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Plugins, LimiterMountsTest, ::testing::Values("gpushare"),
+                         [](const auto& row) { return row.param; });
+
+TEST_P(LimiterMountsTest, ItsLibrariesAreBeforeTheDriversUnderEachName) {
+  installDriver();
+  // A runtime would apply the toolkit's devices after the limiter's mounts.
+  write("/etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: " + uuid(0) + "\n");
+  const MountReply reply = plugin->mount(share(), "ns/pod", "main");
+  ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+  EXPECT_THAT(reply.edits.cdiDevices, IsEmpty());
+  for (const std::string folder : {kFolder.c_str(), "/usr/lib64", "/usr/local/nvidia/lib64"}) {
+    for (const char* name : {"/libcuda.so", "/libcuda.so.1"})
+      EXPECT_THAT(mountedAt(reply.edits, folder + name), ::testing::EndsWith("/libcuda.so.1"));
+    for (const char* name : {"/libcuda.so", "/libcuda.so.1", "/libnvidia-ml.so.1"})
+      EXPECT_THAT(mountedAt(reply.edits, folder + name), ::testing::StartsWith(root + "/state/limiter/lib/"));
+    EXPECT_EQ(mountedAt(reply.edits, folder + "/libnvidia-gpucomp.so." + kVersion),
+              root + kFolder + "/libnvidia-gpucomp.so." + kVersion);
+  }
+  const std::string driver = "/run/elasticgpu/limiter/driver";
+  EXPECT_EQ(mountedAt(reply.edits, driver + "/libcuda.so.1"), root + kFolder + "/libcuda.so." + kVersion);
+  EXPECT_EQ(mountedAt(reply.edits, driver + "/libnvidia-ml.so.1"), root + kFolder + "/libnvidia-ml.so." + kVersion);
+  std::set<std::string> places;
+  for (const auto& mount : reply.edits.mounts) {
+    EXPECT_TRUE(places.insert(mount.containerPath).second) << mount.containerPath;
+    const bool isUsage = mount.containerPath == "/run/elasticgpu/limiter/usage";
+    EXPECT_EQ(mount.options.front(), isUsage ? "rw" : "ro") << mount.containerPath;
+  }
+  EXPECT_EQ(env(reply.edits, "NVIDIA_VISIBLE_DEVICES"), "void");
+}
+
+TEST_P(LimiterMountsTest, WithoutTheDriversLibraryNothingIsLimitedSoItIsRefused) {
+  write("/sys/module/nvidia/version", kVersion);
+  const MountReply reply = plugin->mount(share(), "ns/pod", "main");
+  EXPECT_EQ(reply.reply.outcome, ReplyCode::unavailable);
+  EXPECT_THAT(reply.reply.message, HasSubstr("this machine has no libcuda.so of NVIDIA's driver"));
+}
+
+TEST_P(LimiterMountsTest, ItsCardsSayThatTheirNodeHasIt) {
+  const auto found = plugin->discover();
+  ASSERT_FALSE(found.gpus.empty());
+  for (const auto& gpu : found.gpus) {
+    const auto limiter = gpu.attributes.find(std::string_view("limiter"));
+    ASSERT_NE(limiter, gpu.attributes.end());
+    EXPECT_EQ(limiter->second, "available");
+  }
 }
 
 TEST(CdiFilesTest, SpecsAreYamlOrJson) {

@@ -69,6 +69,23 @@ TEST(Explain, AsksWhetherMemoryWithoutAUnitWasMeantAsMiB) {
   EXPECT_EQ(explain(cluster, r).smallestChange, fits) << "33 TiB do not fit as MiB either";
 }
 
+TEST(Explain, CountsCardsOfAnotherIsolation) {
+  Cluster cluster = busy();
+  for (int c = 0; c < 8; ++c) cluster.noteIsolation("n0-" + std::to_string(c), "mps", {});
+  Request r = share(100, kGi);
+  EXPECT_EQ(decide(cluster, r).node, "n1") << "without isolation";
+  r.isolation = "mps";
+  EXPECT_EQ(decide(cluster, r).node, "n0");
+  r.isolation = "limiter";
+  r.models = {"V100"};
+  EXPECT_FALSE(decide(cluster, r).fits);
+  const Explanation e = explain(cluster, r);
+  EXPECT_EQ(stage(e, "isolation"),
+            (StageReport{"isolation", 16, 0, {{"in use with isolation mps", 8}, {"in use with isolation none", 8}}}));
+  r.wholeCards = true;
+  for (const auto& each : explain(cluster, r).stages) EXPECT_NE(each.stage, "isolation");
+}
+
 TEST(Explain, GivesWayAndGoesOnWhereTheClusterHasChanged) {
   Cluster cluster;
   const auto name = [](int n) { return "n" + std::to_string(10'000 + n); };

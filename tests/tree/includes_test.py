@@ -33,6 +33,9 @@ ALLOWED = {
     "controller/standalone/sim": COMMON + ["controller/kube", "controller/cache", "controller/codec", "controller/plugin",
                                            "controller/agent/cdi", "controller/agent/prepare"],
     "controller/agent": COMMON + ["controller/kube", "controller/cache", "controller/codec", "controller/plugin"],
+    # Layout of the files that the agent shares with the limiter's libraries in containers.
+    "controller/agent/limiter": COMMON + ["controller/agent", "controller/kube", "controller/cache", "controller/codec", "controller/plugin",
+                                          "provisioners/gpushare/limiter/page.h", "provisioners/gpushare/limiter/host_processes.h"],
     "controller/cmd": ["api", "controller"],
     "provisioners": ["api/plugin"],
 }

@@ -83,6 +83,10 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
     state.why = cache::troubleOf(*object).reason;
     // Health is evaluated last, because it depends on the allocations.
     cluster_.upsertCard({name, spec, known.known && known.healthy});
+    const bool hasShares =
+        std::any_of(object->spec.allocations.begin(), object->spec.allocations.end(),
+                    [](const auto& entry) { return entry.second.core > 0 || entry.second.memory > 0; });
+    cluster_.noteIsolation(name, hasShares ? object->spec.mode : std::string(), spec);
     if (!state.present)
       for (const auto& held : state.held)
         if (held.amounts.effective() != Amount{}) cluster_.take(name, held.amounts.uid(), held.amounts.effective());
@@ -299,6 +303,7 @@ void ClusterState::assume(const SchedulingRequest& ask, const scheduler::Decisio
   writes_.hasAssumptions.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});
+    cluster_.adoptMode(placement.ref(), ask.request);
     updateAllocation(*cards_.try_emplace(placement.card).first, assumedKey(ask.claimUid), AllocationSource::assumed,
                      placement.charged);
   }

@@ -10,7 +10,8 @@ using internal::textsOf;
 using internal::writeJsonPatch;
 using internal::Writer;
 
-std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry) {
+std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry,
+                        std::string_view mode) {
   JsonText j;
   j.beginObject();
   putPreconditions(j, cardUid, {});
@@ -20,14 +21,18 @@ std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, co
   // Write null for an entry without `resize`: a merge patch keeps omitted fields, and the entry would then count for
   // the target size of an earlier entry.
   entry.resize > 0 ? j.value(entry.resize) : j.null();
-  j.endObject().endObject().endObject().endObject();
+  j.endObject().endObject();
+  if (!mode.empty()) j.key("mode").value(mode);
+  j.endObject().endObject();
   return j.take();
 }
 
-std::string ledgerRelease(std::string_view deviceUid) {
+std::string ledgerRelease(std::string_view deviceUid, bool last) {
   JsonText j;
   j.beginObject().key("spec").beginObject().key("allocations").beginObject().key(deviceUid).null();
-  j.endObject().endObject().endObject();
+  j.endObject();
+  if (last) j.key("mode").null();
+  j.endObject().endObject();
   return j.take();
 }
 

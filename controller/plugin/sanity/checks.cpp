@@ -88,6 +88,20 @@ std::string cards(PluginUnderTest& s) {
   });
 }
 
+std::string processes(PluginUnderTest& s) {
+  const DiscoverReply cards = s.plugin().discover();
+  return repeated([&]() -> std::string {
+    const ProcessesReply reply = s.plugin().processes();
+    if (!reply.reply.ok()) return good("processes", reply.reply);
+    for (const auto& process : reply.processes) {
+      const auto same = [&](const Gpu& card) { return card.uuid == process.uuid; };
+      if (std::none_of(cards.gpus.begin(), cards.gpus.end(), same))
+        return "processes named the card " + process.uuid + ", which discover does not reply";
+    }
+    return {};
+  });
+}
+
 std::string preference(PluginUnderTest& s) {
   if (!s.plugin().description().prefers) return {};
   Wish wish{"sanity/claim", {}, s.options().parameters};
@@ -400,6 +414,7 @@ const std::vector<Check>& checks() {
       {"identity", "describe gives the same answer ten times", identity},
       {"capabilities", "list, discover and health answer, or are absent", capabilities},
       {"cards", "discover replies the same cards ten times, linked to each other", cards},
+      {"processes", "processes answers ten times, each with cards that discover replies, or is absent", processes},
       {"prefer", "prefer gives the same order ten times, or is absent", preference},
       {"validate", "the class's parameters are accepted, ten times", validates},
       {"unknown-parameter", "an unknown parameter is refused by name", refusesUnknown},

@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/card/ledger_release.h"
 
 namespace egpu::reconcile {
 
@@ -32,9 +33,8 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
                                                          : "device does not name the card";
     base::log::info("sweeping a ledger entry",
                     {{"card", card.metadata.name}, {"device", entry.device}, {"uid", uid}, {"cause", cause}});
-    auto released = writer_.patch(card, codec::patch::ledgerRelease(uid), {}, stop);  // (S1)
-    if (!released.ok())
-      return released.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(released.status());
+    const auto released = releaseEntry(writer_, card, uid, stop);  // (S1)
+    if (!released.ok()) return released.code() == base::Code::notFound ? Outcome::done() : Outcome::retry(released);
   }
   if (!card.metadata.deleting()) return surplus_.card(card, stop);
   auto current = stores_.cards.get({"", card.metadata.name});

@@ -68,6 +68,17 @@ core::HeapOptional<v1alpha::Source> sourceOf(std::string_view kind, const std::v
   return source;
 }
 
+/// True if the node of the cards has the limiter.
+bool offersLimiter(const cache::Stores& stores, const std::vector<v1alpha::DeviceCard>& shares) {
+  return std::all_of(shares.begin(), shares.end(), [&](const auto& share) {
+    const auto card = stores.cards.get({"", share.name});
+    if (!card) return false;
+    const auto& attributes = card->spec.card->attributes;
+    const auto limiter = attributes.find(keys::kLimiterAttribute);
+    return limiter != attributes.end() && limiter->second == keys::kLimiterAvailable;
+  });
+}
+
 }  // namespace
 
 cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
@@ -100,6 +111,9 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
   spec.nodeName = decision.node;
   spec.provisioner = cls.provisioner;
   spec.parameters = cls.parameters;
+  // The plugin runs beside this process and does not know the node.
+  if (scheduler::isolationOf(cls) == "auto")
+    spec.parameters["isolation"] = offersLimiter(stores_, spec.cards) ? "limiter" : "none";
   spec.className = cls.metadata.name;
   spec.reclaimPolicy = cls.reclaimPolicy;
   if (decision.alternative < claim.spec.firstAvailable.size())
@@ -165,6 +179,15 @@ v1alpha::LedgerEntry amountsBefore(const cache::Gpu& device, std::size_t place) 
   return entry;
 }
 
+/// Isolation mode of the device's share of the card; empty if it is no share: the whole card, or admin access.
+std::string modeOn(const cache::Gpu& card, const cache::Gpu& device, const v1alpha::LedgerEntry& entry) {
+  const bool whole = entry.core >= card.spec.card->core && entry.memory >= card.spec.card->memory;
+  if (whole || (entry.core == 0 && entry.memory == 0)) return {};
+  const auto mode = device.spec.parameters.find(std::string_view("isolation"));
+  if (mode == device.spec.parameters.end() || mode->second.empty()) return "none";
+  return v1alpha::isDnsLabel(mode->second) ? mode->second : std::string();  // its values are the provisioner's
+}
+
 }  // namespace
 
 base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop) {
@@ -214,7 +237,10 @@ base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Ent
   if (have != nullptr && *have == entry) return {};
   if (have != nullptr && have->resize > entry.resize) return olderThan(device, *have, stop);
   if (entry.claim.empty()) entry.claim = "unclaimed/" + device.metadata.name;
-  const auto body = codec::patch::ledgerEntry((*card)->metadata.uid, uid, entry);
+  // A change of an entry keeps the card's mode.
+  const bool isRecorded = have != nullptr && !(*card)->spec.mode.empty();
+  const auto mode = isRecorded ? std::string() : modeOn(**card, device, entry);
+  const auto body = codec::patch::ledgerEntry((*card)->metadata.uid, uid, entry, mode);
   const auto written = writer_.patch(**card, body, {}, stop);
   if (written.ok()) return {};
   if (written.status().code() == base::Code::notFound) return {base::Code::invalid, "card " + name + " is gone"};

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/bypass.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/quorum_reads.h"
 #include "controller/reconcile/device/lost_cards.h"
@@ -191,6 +192,8 @@ Outcome ClaimSync::reconcileBound(const cache::Claim& claim, const cache::Gpu& d
   auto outcome = reconcileResourceClaim(claim, device, stop);
   const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return outcome;
+  if (auto evicted = evictBypassing(context_, *current, device, stop))
+    outcome = std::move(outcome).mergeWith(*std::move(evicted));
   auto resized = resize_.reconcile(*current, device, stop);
   return resized ? std::move(outcome).mergeWith(*std::move(resized)) : outcome;
 }

@@ -9,6 +9,7 @@
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/bypass.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/resize/whole_cards.h"
@@ -189,7 +190,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const ConditionUpdate& u
       condition(kAccepted, accepted, accepted ? "Accepted" : update.reason, accepted ? "" : update.message, generation),
       now);
   setCondition(after.conditions, condition(kBound, false, update.reason, update.message, generation), now);
-  for (const auto about : {kHealthy, kResized})  // they described a device that is no longer the claim's
+  for (const auto about :
+       {kHealthy, kResized, kIsolationBypassed})  // they described a device that is no longer the claim's
     dropCondition(after.conditions, about);
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != update.reason) {
@@ -252,7 +254,18 @@ base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu&
   const bool wasIll = reportsIllness(claim.status.conditions);
   if (trouble && !wasIll) sendEvent(claim, "Warning", trouble.reason, trouble.message);
   if (trouble || wasIll) setCondition(after.conditions, health(claim.metadata.generation), now);
+  putBypass(claim, device, after);
   return {};
+}
+
+void ClaimStatus::putBypass(const cache::Claim& claim, const cache::Gpu& device, Status& after) {
+  const auto bypass = bypassOf(stores_, device);
+  if (!bypass && findCondition(claim.status.conditions, kIsolationBypassed) == nullptr) return;
+  // The agent of the node sends the event.
+  setCondition(after.conditions,
+               condition(kIsolationBypassed, bypass.has_value(), bypass ? reason::kIsolationBypassed : "Ended",
+                         bypass ? bypass->message : "", claim.metadata.generation),
+               base::rfc3339(clock_.wall()));
 }
 
 void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after) {

@@ -24,6 +24,7 @@ inline constexpr std::string_view kResourceClaimReady = "ResourceClaimReady";
 inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it was a victim, or moved, and has had no device since
 inline constexpr std::string_view kResized = "Resized";      ///< True: the requests in the spec are in force
+inline constexpr std::string_view kIsolationBypassed = "IsolationBypassed";  ///< a program evades its limiter
 inline constexpr std::string_view kReady = "Ready";
 inline constexpr std::string_view kModelsExist = "ModelsExist";  ///< on a class or quota that names models of cards
 inline constexpr std::string_view kHeld = "Held";  ///< on a device: kept for running pods although its claim is gone
@@ -84,6 +85,8 @@ class ClaimStatus {
   void putNotResized(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   /// Reports health only if a card of the device fails, or failed before.
   base::Status putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after, std::stop_token stop);
+  /// Reports a bypass only if there is one, or was one.
+  void putBypass(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInUse(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);

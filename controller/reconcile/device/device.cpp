@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/card/ledger_release.h"
 #include "controller/reconcile/device/lost_cards.h"
 
 namespace egpu::reconcile {
@@ -241,8 +242,8 @@ Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
   for (const auto& share : device.spec.cards) {
     auto card = stores_.cards.get({"", share.name});
     if (!card || card->spec.allocations.count(device.metadata.uid) == 0) continue;  // a late entry is garbage (S1)
-    auto released = writer_.patch(*card, codec::patch::ledgerRelease(device.metadata.uid), {}, stop);
-    if (!released.ok() && released.status().code() != base::Code::notFound) return Outcome::retry(released.status());
+    const auto released = releaseEntry(writer_, *card, device.metadata.uid, stop);
+    if (!released.ok() && released.code() != base::Code::notFound) return Outcome::retry(released);
   }
   auto rest = device.metadata.finalizers;
   rest.erase(std::remove(rest.begin(), rest.end(), keys::kDeviceFinalizer), rest.end());

@@ -174,6 +174,7 @@ void copyNode(const Cluster& from, std::string_view node, Cluster& to) {
   to.upsertNode(*info);
   for (const auto& card : from.cardsOf(node)) {
     to.upsertCard({card, *from.describe(card), from.findCard(card).healthy});
+    to.copyIsolation(from, card);
     for (const auto& taken : from.takes(card)) to.take(card, taken.uid, taken.charged, taken.ofNode);
   }
 }

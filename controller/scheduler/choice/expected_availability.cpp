@@ -39,7 +39,8 @@ std::optional<int64_t> ExpectedAvailability::on(NodeId id) {
 
 bool ExpectedAvailability::mayServe(CardId id) {
   const CardRecord& card = state_.cards[id];
-  return card.healthy && needs_.of(card.type).possible() && isAllowedByPin(state_, request_, id);
+  const Need& need = needs_.of(card.type);
+  return card.healthy && need.possible() && modeFits(card, need.mode) && isAllowedByPin(state_, request_, id);
 }
 
 int64_t ExpectedAvailability::ageOf(std::string_view device) const {

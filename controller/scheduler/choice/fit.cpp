@@ -61,6 +61,12 @@ bool isAllowedByPin(const Cluster::State& state, const Request& request, CardId 
   return first != kNone && state.cards[first].node == state.cards[id].node;
 }
 
+ModeId modeOf(const Cluster::State& state, const Request& request) {
+  if (request.wholeCards || request.adminAccess) return kAnyMode;
+  if (request.isolation.empty()) return kNoIsolation;
+  return request.isolation == "auto" ? kAutoMode : state.modes.find(request.isolation);
+}
+
 Need needOn(const CardType& type, const Request& request) {
   Need need;
   if (!request.models.empty() &&
@@ -108,6 +114,7 @@ const Need& Needs::search(TypeId type) {
   } else {
     TypeNeed& fresh = count_ < few_.size() ? few_[count_++] : others_.emplace_back();
     fresh = {type, needOn(state_.types[type], request_)};
+    fresh.need.mode = modeOf(state_, request_);
     last_ = &fresh;
   }
   return last_->need;

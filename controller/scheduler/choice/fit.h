@@ -17,6 +17,7 @@ struct Need {
   TypeVerdict verdict = TypeVerdict::suits;
   Amount granted;  ///< also set for tooSmall and overQuota, so that reports can use it
   Amount charged;
+  ModeId mode = kAnyMode;  ///< of the request
   bool possible() const { return verdict == TypeVerdict::suits; }
 };
 
@@ -30,7 +31,23 @@ int64_t grantableFrom(int64_t charged, int64_t overcommit);
 /// Returns the memory in proportion to core, rounded down to a MiB.
 int64_t memoryInProportion(int64_t core, const CardType& type);
 
+/// Returns the amounts of a request on a card of this type. `mode` is not set.
 Need needOn(const CardType& type, const Request& request);
+
+/// Returns the isolation mode of the request.
+ModeId modeOf(const Cluster::State& state, const Request& request);
+/// Returns the mode that a request of this mode has on the card: "auto" is the limiter if the card's node has it.
+inline ModeId resolvedMode(const CardRecord& card, ModeId requested) {
+  if (requested != kAutoMode) return requested;
+  return card.limiter == static_cast<uint32_t>(LimiterSupport::available) ? kLimiter : kNoIsolation;
+}
+/// True if the card's node offers the mode of the request, and the card's shares have this mode or there are none.
+inline bool modeFits(const CardRecord& card, ModeId requested) {
+  if (requested == kAnyMode) return true;
+  const ModeId mode = resolvedMode(card, requested);
+  if (mode == kLimiter && card.limiter == static_cast<uint32_t>(LimiterSupport::missing)) return false;
+  return card.empty() || card.mode == mode;
+}
 
 /// True if the card has the amount free and is below its limit of claims. Ignores its health.
 inline bool cardHasCapacity(const CardRecord& card, const Amount& charged, const Request& request) {
@@ -42,7 +59,7 @@ inline bool cardHasCapacity(const CardRecord& card, const Amount& charged, const
 
 /// True if the card can hold the need now. The type's verdict must be `suits`.
 inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
-  return card.healthy && cardHasCapacity(card, need.charged, request);
+  return card.healthy && modeFits(card, need.mode) && cardHasCapacity(card, need.charged, request);
 }
 
 /// True if the request's pinned cards allow this card: it is one of them, or further cards are wanted and it is on

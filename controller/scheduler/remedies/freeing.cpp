@@ -14,7 +14,8 @@ Freeing::Freeing(const Cluster::State& state, const Request& request, Needs& nee
 
 bool Freeing::couldServe(CardId id) {
   const CardRecord& card = state_.cards[id];
-  return card.healthy && needs_.of(card.type).possible() && isAllowedByPin(state_, request_, id);
+  const Need& need = needs_.of(card.type);
+  return card.healthy && need.possible() && modeFits(card, need.mode) && isAllowedByPin(state_, request_, id);
 }
 
 std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(CardId id, const Amount& charged) const {

@@ -30,7 +30,8 @@ class Freeing {
   /// Returns the least capacity to release on the node's cards; nullopt if even empty cards could not hold the request.
   /// Not minimal for a total to be divided: cards are freed one after the other, by the cost per step.
   std::optional<Freed> on(const NodeRecord& node);
-  /// True if the card, when empty, could hold the request or a part of it.
+  /// True if the card, when empty, could hold the request or a part of it. False for a card whose shares have another
+  /// isolation mode: no part of it can be released for the request.
   bool couldServe(CardId id);
 
  private:

@@ -238,7 +238,7 @@ void Cluster::State::upsertCard(const CardInfo& info) {
   }
   writeFacts(id, info);
   CardRecord& card = cards[id];
-  card.type = obtainType(info.card) & 0x7fffffffu;
+  card.type = obtainType(info.card) & 0xffffffu;
   card.left = {info.card.core - used.core, info.card.memory - used.memory};
   card.healthy = info.healthy;
   // A card without a node name can be looked up and charged, but is never chosen.

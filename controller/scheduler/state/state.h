@@ -22,6 +22,7 @@
 #include "controller/scheduler/state/ids.h"
 #include "controller/scheduler/state/index.h"
 #include "controller/scheduler/state/large_array.h"
+#include "controller/scheduler/state/modes.h"
 #include "controller/scheduler/state/names.h"
 #include "controller/scheduler/state/ranges.h"
 #include "controller/scheduler/state/sparse_values.h"
@@ -49,11 +50,13 @@ struct CardAllocation {
 struct CardRecord {
   Amount left;  ///< capacity − sum of charged; negative if overdrawn
   NodeId node = kNone;
-  TypeId type : 31;  ///< includes its capacity
+  TypeId type : 24;      ///< includes its capacity
+  uint32_t mode : 5;     ///< ModeId of its shares; meaningless while it is empty
+  uint32_t limiter : 2;  ///< LimiterSupport
   uint32_t healthy : 1;
   Range allocations;
 
-  CardRecord() : type(0), healthy(0) {}
+  CardRecord() : type(0), mode(kNoIsolation), limiter(0), healthy(0) {}
   const Amount& free() const { return left; }
   /// True if the card has no holders.
   bool empty() const { return allocations.count == 0; }
@@ -121,6 +124,7 @@ struct Cluster::State {
   LargeArray<const CardFacts*> facts;  ///< by card; null = unused position
   LargeArray<NodeRecord> nodes;
   topology::Wirings wirings;
+  Modes modes;
   NodeIndex index;  ///< the schedulable nodes
   fragmentation::DemandForecast outlook;
 

@@ -55,7 +55,15 @@ static int readProcess(const char* proc, const char* pid, struct egpu_limiter_pr
   out->started = startTime(text);
   if (!readText(proc, pid, "status", text, sizeof text)) return 0;
   out->pid = innermostPid(text);
+  out->hostPid = strtoull(pid, NULL, 10);
   return out->pid != 0;
+}
+
+int egpu_limiter_read_process(struct egpu_limiter_process* out, const char* proc, uint64_t hostPid) {
+  char pid[32];
+  snprintf(pid, sizeof pid, "%llu", (unsigned long long)hostPid);
+  memset(out, 0, sizeof *out);
+  return readProcess(proc, pid, out);
 }
 
 int egpu_limiter_read_processes(struct egpu_limiter_processes* out, const char* proc) {
@@ -65,7 +73,7 @@ int egpu_limiter_read_processes(struct egpu_limiter_processes* out, const char* 
   DIR* folder = opendir(proc);
   if (folder == NULL) return -1;
   for (const struct dirent* entry; (entry = readdir(folder)) != NULL;) {
-    struct egpu_limiter_process process = {0, 0, 0};
+    struct egpu_limiter_process process = {0, 0, 0, 0};
     if (!isdigit((unsigned char)entry->d_name[0]) || !readProcess(proc, entry->d_name, &process)) continue;
     if (out->count == capacity) {
       capacity = capacity == 0 ? 256 : capacity * 2;

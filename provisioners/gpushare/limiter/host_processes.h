@@ -15,6 +15,7 @@ struct egpu_limiter_process {
   uint64_t pidNamespace; /**< inode */
   uint64_t pid;          /**< in that namespace */
   uint64_t started;      /**< field 22 of /proc/PID/stat */
+  uint64_t hostPid;      /**< PID in the namespace of the reader: the name of its folder */
 };
 
 struct egpu_limiter_processes {
@@ -25,6 +26,8 @@ struct egpu_limiter_processes {
 
 /** Reads all processes. Returns 0, or -1 if the folder cannot be read or memory is short; then the list is empty. */
 int egpu_limiter_read_processes(struct egpu_limiter_processes* out, const char* proc);
+/** Reads one process. Returns 1, or 0 if it has ended. */
+int egpu_limiter_read_process(struct egpu_limiter_process* out, const char* proc, uint64_t hostPid);
 void egpu_limiter_free_processes(struct egpu_limiter_processes* processes);
 
 /** For egpu_limiter_clear; `context` is a struct egpu_limiter_processes. Reads all processes again before it answers

@@ -94,12 +94,37 @@ bool isNews(const std::string& remark) {
   return reported.size() < kMaxReported && reported.insert(remark).second;
 }
 
-/// Replies device nodes and the driver's files; returns true if there are driver files.
+/// True for a path of the library under any of its names: "libcuda.so", "libcuda.so.1".
+bool isLibrary(const std::string& path, const std::string& name) {
+  const auto base = path.substr(path.rfind('/') + 1);
+  return base.compare(0, name.size(), name) == 0 && (base.size() == name.size() || base[name.size()] == '.');
+}
+
+/// Replies the driver's files, with stand-ins in place of the libraries that they replace. Returns the names of the
+/// replaced ones.
+std::set<std::string> mountDriver(sdk::Call& call, const std::vector<DriverFile>& files,
+                                  const std::vector<StandIn>& standIns) {
+  std::set<std::string> replaced;
+  for (const auto& file : files) {
+    const auto standIn =
+        std::find_if(standIns.begin(), standIns.end(), [&](const auto& each) { return isLibrary(file.to, each.name); });
+    if (standIn == standIns.end()) {
+      call.mount(rooted(file.from), file.to, file.options);
+      continue;
+    }
+    if (replaced.insert(standIn->name).second) call.mount(rooted(file.from), standIn->driverAt, file.options);
+    call.mount(standIn->path, file.to, file.options);
+  }
+  return replaced;
+}
+
+/// Replies device nodes and the driver's files; returns true if there are driver files. `replaced`: as of mountDriver.
 bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64_t>& minors,
+                const std::vector<StandIn>& standIns, std::set<std::string>& replaced,
                 std::vector<std::string>& remarks) {
   for (const std::string& path : deviceNodes(minors)) call.deviceNode(path, "rw", rooted(path));
   const auto files = driverFiles(machine.driver);
-  for (const auto& file : files) call.mount(rooted(file.from), file.to, file.options);
+  replaced = mountDriver(call, files, standIns);
   if (files.empty())
     remarks.push_back("no library of NVIDIA's driver " + machine.driver + " is in the " +
                       (driverRoot().isHosts() ? "host's" : "driver root's") +
@@ -109,7 +134,7 @@ bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64
 
 }  // namespace
 
-sdk::Status mountCards(sdk::Call& call, const sdk::Device& device) {
+sdk::Status mountCards(sdk::Call& call, const sdk::Device& device, const std::vector<StandIn>& standIns) {
   Machine machine;
   std::vector<int64_t> minors;
   if (sdk::Status status = findCards(device, machine, minors); status.code != EGPU_OK) return status;
@@ -122,11 +147,15 @@ sdk::Status mountCards(sdk::Call& call, const sdk::Device& device) {
   bool complete = false;
   if (minors.empty()) {
     mountSimulated(call, device);
-  } else if (offeredByCdi(uuids, remarks)) {
+  } else if (standIns.empty() && offeredByCdi(uuids, remarks)) {
     for (const std::string& uuid : uuids) call.cdiDevice("nvidia.com/gpu=" + uuid);
     complete = true;
   } else {
-    complete = mountFiles(call, machine, minors, remarks);
+    std::set<std::string> replaced;
+    complete = mountFiles(call, machine, minors, standIns, replaced, remarks);
+    if (!standIns.empty() && replaced.count(standIns.front().name) == 0)
+      return sdk::unavailable("this machine has no " + standIns.front().name + " of NVIDIA's driver " + machine.driver +
+                              " for the limiter to replace; install the driver's libraries");
   }
   for (const std::string& remark : remarks)
     if (isNews(remark)) call.log(EGPU_WARN, remark);

@@ -32,6 +32,7 @@ def product(path, build_dir, names):
         output = subprocess.run(["ldd", each], capture_output=True, text=True, check=True).stdout
         for library in re.findall(r"(/\S+) \(0x", output):
             files[f"usr/lib{library.split('/lib', 1)[1]}"] = library  # Debian's /lib is a link to /usr/lib
+    files |= {f"{OURS}/lib/limiter/{each.name}": each for each in (stage / OURS / "lib/limiter").glob("*.so.1")}
     _write(path, {"Entrypoint": ["/" + programs[0]], "Cmd": ["run"], "User": "65532:65532", "ExposedPorts": {}}, names, files,
            {"lib": "usr/lib", "lib64": "usr/lib64", "var/run": "/run"}, ("etc", "run", "tmp", "usr/lib", "usr/lib64", "var/lib"))
 
