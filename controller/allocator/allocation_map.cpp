@@ -81,15 +81,15 @@ bool MapNode::isUsed() const {
 }
 
 std::vector<std::string> AllocationMapReader::nodesOf(const MapPage& page) const {
+  // One node must not cost a list of all: the page of the operations endpoint asks for each node that changes.
+  if (!page.node.empty()) return page.node > page.after ? std::vector{page.node} : std::vector<std::string>{};
   const base::MutexLock lock(state_.mutex);
   const auto& cluster = state_.cluster.cluster();
   auto nodes = cluster.nodes();
   if (!cluster.cardsOfNoNode().empty()) nodes.emplace_back();
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-  std::erase_if(nodes, [&page](const std::string& name) {
-    return (!page.node.empty() && name != page.node) || (!page.after.empty() && name <= page.after);
-  });
+  std::erase_if(nodes, [&page](const std::string& name) { return !page.after.empty() && name <= page.after; });
   return nodes;
 }
 

@@ -92,6 +92,7 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       client_(transport, clock, random, metrics_),
       events_(client_, "elastic-gpu-controller"),
       controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options, journal_.get())),
+      feed_(controller_.stores(), controller_.cluster()),
       questions_(controller_.stores(), controller_.cluster(), clock,
                  [this](const cache::Gpu& device) { return controller_.reconciler().cannotResize(device); }),
       reviews_(transport, clock, random, metrics_, reviewOptions()),
@@ -108,7 +109,8 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
            asCaller == nullptr ? Answers() : Answers([this](const http::Request& request, std::stop_token stop) {
              const auto why = notDeciding();
              return why.empty() ? moves_->answer(request, std::move(stop)) : http::plain(503, why + "\n");
-           })}),
+           }),
+           [this](server::ChangeFeed::StillAllowed stillAllowed) { return feed_.open(std::move(stillAllowed)); }}),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}),
       extender_(controller_.stores(), controller_.cluster(), controller_.reconciler(), metrics_,
                 [this] { return notDeciding(); }) {
@@ -262,6 +264,7 @@ base::Status Core::announce(std::stop_token stop) {
 
 void Core::stop() {
   operations_.stopQuestions();
+  feed_.close();
   if (extenderListener_) extenderListener_->stop();  // bindings end before the steps that they wait for
   plugins_.close();                                  // otherwise the steps would wait for the plugins' deadlines
   controller_.stop();

@@ -30,6 +30,7 @@
 #include "controller/server/operations/probes.h"
 #include "controller/server/operations/process_metrics.h"
 #include "controller/server/operations/prometheus_metrics.h"
+#include "controller/server/page/change_feed.h"
 #include "controller/whatif/service.h"
 
 namespace egpu::cmd {
@@ -86,6 +87,7 @@ class Core {
   reconcile::Controller controller_;
   std::function<void()> leaseLost_;
   std::optional<kube::LeaderElector> elector_;
+  server::ChangeFeed feed_;
   whatif::QuestionService questions_;
   kube::Client reviews_;  ///< short timeouts, because a caller waits
   server::Callers callers_;

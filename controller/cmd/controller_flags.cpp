@@ -45,8 +45,8 @@ void addController(CLI::App& app, CoreOptions& o) {
       ->capture_default_str();
   addPlugins(app, o.plugins, o.pluginLimits);
   app.add_option("--ops-listen", o.opsListen,
-                 "Address of /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag; [::]:PORT = all of "
-                 "both families; port 0 = any free one")
+                 "Address of the page for browsers (/), /metrics, /allocation-map, /explain, /simulate, /forecast, "
+                 "/defrag; [::]:PORT = all of both families; port 0 = any free one")
       ->capture_default_str();
   app.add_option("--probes-listen", o.probesListen,
                  "Address of /healthz, /livez and /readyz, and nothing else (default: the host of --ops-listen and the "

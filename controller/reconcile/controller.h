@@ -62,6 +62,7 @@ class Controller {
   bool quiet() const;
 
   const cache::Stores& stores() const { return stores_; }
+  cache::Stores& stores() { return stores_; }  ///< to register listeners, before start()
   const allocator::Allocator& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
   /// For a scheduler's extender.

@@ -217,28 +217,34 @@ void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pod
 
 }  // namespace
 
+void writeNode(codec::JsonText& j, const allocator::MapNode& node, const ClaimPods& pods, const WriteCardFields& more) {
+  j.beginObject().key("name").value(node.name).key("schedulable").value(node.schedulable).key("cards").beginArray();
+  for (const auto& c : node.cards) {
+    j.beginObject().key("name").value(c.name).key("uuid").value(c.uuid).key("index").value(c.index);
+    j.key("model").value(c.model).key("offered").value(c.offered);
+    if (!c.why.empty()) j.key("why").value(c.why);
+    if (!c.mode.empty()) j.key("isolation").value(c.mode);
+    j.key("core").value(c.core).key("memory").value(c.memory);
+    j.key("used").beginObject().key("core").value(c.usedCore).key("memory").value(c.usedMemory).endObject();
+    j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));
+    j.key("memory").value(std::max<int64_t>(0, c.memory - c.usedMemory)).endObject();
+    writeUsage(j, c.usage);
+    j.key("claims").beginArray();
+    for (const auto& m : c.allocations) writeClaim(j, m, pods);
+    j.endArray();
+    if (more) more(j, c);
+    j.endObject();
+  }
+  j.endArray().endObject();
+}
+
 std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
   codec::JsonText j;
   Totals all;
   j.beginObject().key("nodes").beginArray();
   for (const auto& n : map.nodes) {
-    j.beginObject().key("name").value(n.name).key("schedulable").value(n.schedulable).key("cards").beginArray();
-    for (const auto& c : n.cards) {
-      all.count(c);
-      j.beginObject().key("name").value(c.name).key("uuid").value(c.uuid).key("index").value(c.index);
-      j.key("model").value(c.model).key("offered").value(c.offered);
-      if (!c.why.empty()) j.key("why").value(c.why);
-      if (!c.mode.empty()) j.key("isolation").value(c.mode);
-      j.key("core").value(c.core).key("memory").value(c.memory);
-      j.key("used").beginObject().key("core").value(c.usedCore).key("memory").value(c.usedMemory).endObject();
-      j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));
-      j.key("memory").value(std::max<int64_t>(0, c.memory - c.usedMemory)).endObject();
-      writeUsage(j, c.usage);
-      j.key("claims").beginArray();
-      for (const auto& m : c.allocations) writeClaim(j, m, pods);
-      j.endArray().endObject();
-    }
-    j.endArray().endObject();
+    for (const auto& c : n.cards) all.count(c);
+    writeNode(j, n, pods);
   }
   j.endArray().key("totals").beginObject();
   j.key("nodes")

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "controller/allocator/allocator.h"
+#include "controller/codec/json/text.h"
 #include "controller/server/claim_pods.h"
 
 namespace egpu::server {
@@ -15,6 +17,11 @@ using allocator::AllocationMap;
 /// {"nodes":[{"name","schedulable","cards":[{…,"free":{"core","memory"},"usage":{"memory","smPercent"},
 /// "claims":[{…,"usage":{…},"pods":[…]}]}]}],"totals":{…}}
 std::string toJson(const AllocationMap& map, const ClaimPods& pods = {});
+/// Writes further fields of a card.
+using WriteCardFields = std::function<void(codec::JsonText&, const allocator::MapCard&)>;
+/// Writes one element of "nodes".
+void writeNode(codec::JsonText& j, const allocator::MapNode& node, const ClaimPods& pods,
+               const WriteCardFields& more = {});
 /// Returns uuid → allocated share of the card's core as a decimal string ("0.80"), the format of backend.ai's
 /// gpu_alloc_map.
 std::string toBackendAi(const AllocationMap& map);

@@ -84,8 +84,9 @@ base::Status writeKubeconfig(const StandaloneOptions& options, const std::string
     if (*current != kKubeconfigName) hint += "; kubectl --context " + std::string(kKubeconfigName);
     hint += ")";
   }
-  std::printf("API server:  %s%s\noperations:  http://%s\nprobes:      http://%s\n", url.c_str(), hint.c_str(),
-              core.opsAddress().c_str(), core.probesAddress().c_str());
+  std::printf("API server:  %s%s\noperations:  http://%s\npage:        http://%s/\nprobes:      http://%s\n",
+              url.c_str(), hint.c_str(), core.opsAddress().c_str(), core.opsAddress().c_str(),
+              core.probesAddress().c_str());
   std::fflush(stdout);
   return base::Status::okay();
 }

@@ -16,9 +16,9 @@ namespace egpu::server {
 namespace {
 
 constexpr std::string_view kPaths =
-    "there is /healthz, /livez, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
-    "/simulate (also POST /api/simulate-schedule), /forecast and /defrag (?format=json|yaml|text; POST with "
-    "execute=true moves)\n";
+    "there is / (a page for browsers), /events, /healthz, /livez, /readyz, /metrics, /allocation-map "
+    "(?format=json|yaml|backendai|text), /explain, /simulate (also POST /api/simulate-schedule), /forecast and /defrag "
+    "(?format=json|yaml|text; POST with execute=true moves)\n";
 
 /// Returns a Kubernetes Status, the format of the API server's refusals.
 http::Response refusal(int status, const std::string& message) {
@@ -137,6 +137,7 @@ http::Limits Operations::limits() {
 http::Response Operations::handle(const http::Request& request, std::stop_token stop) {
   if (Probes::serves(request.path)) return probes_.handle(request, std::move(stop));
   if (isScrape(request)) return scrape(stop);
+  if (isPagePath(request.path)) return pageFile(request);
   // Stop when either the client closes the connection or the process ends.
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
@@ -173,7 +174,19 @@ http::Response Operations::guarded(const http::Request& request, std::stop_token
     return r;
   }
   if (request.path == "/allocation-map") return allocationMap(request, std::move(stop));
+  if (request.path == "/events" && request.method == "GET" && sources_.events) return events(request);
   return http::plain(404, std::string(kPaths));
+}
+
+http::Response Operations::events(const http::Request& request) const {
+  if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
+  const std::string missing = sources_.ready ? sources_.ready() : std::string();
+  if (!missing.empty()) return http::plain(503, missing + "\n");
+  if (!sources_.callers) return sources_.events({});
+  const std::string authorization(request.header("authorization"));
+  return sources_.events([this, authorization](std::stop_token stop) {
+    return sources_.callers(authorization, std::move(stop)).status == 200;
+  });
 }
 
 bool Operations::isScrape(const http::Request& request) {

@@ -1,4 +1,5 @@
-// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag, and the probes again.
+// The operations endpoint: the page, /events, /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag, and
+// the probes again.
 // README.md describes how to add a path or question.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "controller/server/allocation_map.h"
 #include "controller/server/operations/callers.h"
 #include "controller/server/operations/probes.h"
+#include "controller/server/page/page.h"
 
 namespace egpu::server {
 
@@ -38,6 +40,9 @@ struct OperationsSources {
   /// Answers the requests of Moves::serves() with the caller's rights; called under the same conditions as `questions`.
   /// Empty = moves are not served.
   std::function<http::Response(const http::Request&, std::stop_token)> moves{};
+  /// Opens a stream of changes (/events) that ends when the function returns false: the caller is no longer allowed.
+  /// Called only when ready() reports no fault. Empty = not served.
+  std::function<http::Response(std::function<bool(std::stop_token)>)> events{};
 };
 
 /// Serves GET only, except for questions and moves. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes
@@ -48,8 +53,8 @@ class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);
   http::Response handle(const http::Request& request, std::stop_token stop) override;
-  /// True for /metrics, because every client may request it as often as it likes.
-  bool givesWay(const http::Request& request) const override { return isScrape(request); }
+  /// True for /metrics and the page's files, because every client may request them as often as it likes.
+  bool givesWay(const http::Request& request) const override { return isScrape(request) || isPagePath(request.path); }
   /// Aborts running questions and answers new ones with 503, because the process is about to end. Idempotent.
   void stopQuestions() { stopping_.request_stop(); }
 
@@ -63,6 +68,7 @@ class Operations final : public http::Handler {
   static bool isScrape(const http::Request& request);
   http::Response scrape(const std::stop_token& stop);
   http::Response allocationMap(const http::Request& request, std::stop_token stop);
+  http::Response events(const http::Request& request) const;
   const OperationsSources sources_;
   Probes probes_;
   std::stop_source stopping_;
