@@ -43,7 +43,7 @@ struct Arguments {
 };
 
 Arguments readArguments(int argc, char** argv) {
-  const std::set<std::string> known = {"--nodes",   "--pods", "--order",     "--policy",
+  const std::set<std::string> known = {"--nodes",   "--pods", "--order",        "--policy",
                                        "--classes", "--load", "--reserve-after"};
   Arguments all;
   for (int i = 1; i < argc; ++i) {

@@ -92,8 +92,9 @@ class ChangeFeedTest : public ::testing::Test {
   int version_ = 0;
   cache::Stores stores_;
   allocator::Allocator cluster_{stores_};
-  ChangeFeed feed_{
-      stores_, cluster_, {std::chrono::milliseconds(1), std::chrono::milliseconds(20), std::chrono::milliseconds(0)}};
+  ChangeFeedOptions options_{std::chrono::milliseconds(1), std::chrono::milliseconds(20), std::chrono::milliseconds(0),
+                             kMarks};
+  ChangeFeed feed_{stores_, cluster_, options_};
 };
 
 TEST_F(ChangeFeedTest, AStreamBeginsWithAllObjects) {

@@ -67,7 +67,7 @@ class Factors {
     base::Clock::Steady at;
     uint64_t spent;
   };
-  std::map<std::string, Start> starts_;  ///< of the current period, by uuid of the card
+  std::map<std::string, Start> starts_;  ///< start of the current period, by uuid of the card
 };
 
 }  // namespace egpu::agent::limiter

@@ -14,11 +14,11 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-/// Moves up to `most` names out of the set, from the first one after `last` on, cyclically, and updates `last`.
+/// Moves up to `max` names out of the set, from the first one after `last` on, cyclically, and updates `last`.
 template <class T>
-std::set<T> takeSome(std::set<T>& from, T& last, std::size_t most) {
+std::set<T> takeSome(std::set<T>& from, T& last, std::size_t max) {
   std::set<T> out;
-  while (out.size() < most && !from.empty()) {
+  while (out.size() < max && !from.empty()) {
     auto it = from.upper_bound(last);
     if (it == from.end()) it = from.begin();
     last = *it;
@@ -143,9 +143,9 @@ void ChangeFeed::leave() {
   reservations_.clear();
 }
 
-std::vector<ChangeFeed::EventText> ChangeFeed::next(uint64_t& seen, bool& restart, std::chrono::milliseconds most,
+std::vector<ChangeFeed::EventText> ChangeFeed::next(uint64_t& seen, bool& restart, std::chrono::milliseconds wait,
                                                     const std::stop_token& stop) {
-  const auto until = Steady::now() + most;
+  const auto until = Steady::now() + wait;
   base::MutexLock lock(mutex_);
   while (!closed_ && !stop.stop_requested()) {
     const auto end = first_ + log_.size();

@@ -82,8 +82,8 @@ class ChangeFeed {
   void mark(const Mark& mark);
 
   /// Waits until there is an event from `seen` on, renders changes if it is time to, and returns the events; empty
-  /// after `most`. restart: set if these events are no longer logged. Advances `seen`.
-  std::vector<EventText> next(uint64_t& seen, bool& restart, std::chrono::milliseconds most,
+  /// after `wait`. restart: set if these events are no longer logged. Advances `seen`.
+  std::vector<EventText> next(uint64_t& seen, bool& restart, std::chrono::milliseconds wait,
                               const std::stop_token& stop);
   ChangedObjects takeChanged() EGPU_REQUIRES(mutex_);
   std::string render(const ChangedObjects& changed) const;

@@ -115,10 +115,10 @@ std::string PageJson::nodes(const std::set<std::string>& names) const {
   return write(all, gone);
 }
 
-std::string PageJson::nodesAfter(std::string& after, std::size_t most) const {
+std::string PageJson::nodesAfter(std::string& after, std::size_t max) const {
   allocator::MapPage page;
   page.after = after;
-  page.limit = most;
+  page.limit = max;
   const auto map = cluster_.allocationMap().map(page);
   after = map.next;
   return write(map, {});

@@ -22,9 +22,9 @@ class PageJson {
   /// {"nodes":[…],"gone":["n1"]}: nodes as in /allocation-map without pods, cards also with "numa" and "links", the
   /// indexes of a card's peers by type of link. gone: names of no node.
   std::string nodes(const std::set<std::string>& names) const;
-  /// The same for at most `most` nodes with names after `after`. Sets `after` to the last of them if others follow, else
-  /// to nothing.
-  std::string nodesAfter(std::string& after, std::size_t most) const;
+  /// Writes nodes() of the first `max` nodes with names after `after`. Sets `after` to the last name, or clears it
+  /// if no node follows.
+  std::string nodesAfter(std::string& after, std::size_t max) const;
   /// {"claims":[{"claim","class","phase","created","asks","granted","conditions":[…],"pods":[…]}],"gone":["ns/c"]}
   std::string claims(const std::vector<core::ObjectKey>& keys) const;
   /// {"quotas":[{"quota","limits":[{"key","used","hard","text"}],…}],"gone":["ns/q"]}

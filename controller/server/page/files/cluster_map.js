@@ -137,8 +137,8 @@ export class ClusterMap {
   }
 
   #fitted(text, width) {
-    const most = Math.floor(width / 6.6);
-    return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}\u2026`;
+    const max = Math.floor(width / 6.6);
+    return text.length <= max ? text : `${text.slice(0, Math.max(1, max - 1))}\u2026`;
   }
 
   /** One line for each card: index, core, memory. A gap separates NUMA nodes, a bracket joins linked cards. */

@@ -26,13 +26,13 @@ export class DataTable {
   update(items) {
     this.items = items;
     const shown = items.slice(0, this.#limit);
-    const kept = new Map();
+    const rows = new Map();
     let before = this.body.firstChild;
     for (const item of shown) {
       const key = this.key(item);
       const row = this.#rows.get(key) ?? {line: el('tr'), texts: []};
       this.#fill(row, item);
-      kept.set(key, row);
+      rows.set(key, row);
       if (row.line === before) before = before.nextSibling;
       else this.body.insertBefore(row.line, before);
     }
@@ -41,7 +41,7 @@ export class DataTable {
       before.remove();
       before = next;
     }
-    this.#rows = kept;
+    this.#rows = rows;
     this.table.hidden = items.length === 0;
     this.more.hidden = items.length <= shown.length;
     const note = items.length === 0 ? this.empty : items.length > shown.length ? `${number(shown.length)} of ${number(items.length)}` : '';
