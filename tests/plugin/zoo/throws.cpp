@@ -31,6 +31,7 @@ const egpu_provisioner table = {sizeof(egpu_provisioner),
                                 nullptr,
                                 nullptr,
                                 nullptr,
+                                nullptr,
                                 nullptr};
 
 }  // namespace
