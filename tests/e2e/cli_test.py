@@ -329,7 +329,7 @@ def json_log(r, bin_dir):
     try:
         r.check("SIGTERM, again", s.stop() == 0)
         with open(os.path.join(s.work, "log"), encoding="utf-8") as f:
-            lines = [line for line in f.read().splitlines() if not line.startswith(("API server:", "operations:", "probes:"))]
+            lines = [line for line in f.read().splitlines() if not line.startswith(("API server:", "operations:", "page:", "probes:"))]
         r.check("every log line is a JSON object with time, level and message",
                 len(lines) > 3 and all({"time", "level", "msg"} <= json.loads(line).keys() for line in lines), lines)
     finally:

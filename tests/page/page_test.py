@@ -27,6 +27,7 @@ GROUP = "/apis/elasticgpu.io/v1alpha"
 VIEWS = ["#/nodes", "#/node/train-0", "#/node/train-0/card/3", "#/claims", "#/claim/default/large", "#/claim/default/small-0", "#/quotas", "#/gangs",
          "#/reservations", "#/use", "#/what-if", "#/what-if?drain=train-0&add=new-1%2Clike%3Dtrain-0%2Ccount%3D3&claim=default%2Flarge", "#/forecast",
          "#/timeline", "#/search/train"]
+SAMPLE = ["#/nodes", "#/node/train-0", "#/claim/default/large", "#/what-if"]  # that axe checks dark, and on a phone
 
 
 class Api:
@@ -210,7 +211,7 @@ class PageTest:
                     wide = self.tab.evaluate("document.documentElement.scrollWidth - innerWidth")
                     if wide > 0:
                         self.r.check(f"{fragment} fits into {width} pixels", False, wide)
-                    if width == 390 and dark:
+                    if width == 390 and dark or (width == 390 or dark) and fragment not in SAMPLE:
                         continue
                     found = self.tab.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then((result) => "
                                               "result.violations.map((each) => each.id + ': ' + each.nodes.slice(0, 3).map((node) => node.html.slice(0, 120) + ' ' + node.failureSummary).join(' | ')))")
@@ -230,7 +231,7 @@ class PageTest:
         self.tab.until("document.querySelector('input[type=password]')?.value === ''")
         self.tab.type("good")
         self.tab.press("Enter", 13, "\r")
-        self.r.check("a token opens the link", self.tab.until("document.getElementById('live').textContent === 'Live'") and self.shows("NoFit"), self.tab.text()[:400])
+        self.r.check("a token opens the link", self.tab.until("document.getElementById('live').textContent === 'Live'") and self.shows("default/large"), self.tab.text()[:400])
         self.r.check("questions use the token too", self.shows("What would help"), self.tab.text()[:400])
         stored = self.tab.evaluate("JSON.stringify([localStorage.length, sessionStorage.length, document.cookie, location.href])")
         self.r.check("the token is kept in memory only", stored.startswith('[0,0,""') and "good" not in stored, stored)

@@ -61,6 +61,10 @@ class NvidiaTest : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(plugin->health().reply.ok());
     fake.reset();
   }
+  /// gpushare reports on each card whether its limiter can be used.
+  static void expectLimiter(Gpu& card) {
+    if (std::string(GetParam()) == "gpushare") card.attributes["limiter"] = "available";
+  }
   static std::string path() { return std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so"; }
   std::string uuid(std::size_t place) const { return fake->file["devices"][place]["uuid"].as<std::string>(); }
 
@@ -112,6 +116,7 @@ TEST_P(NvidiaTest, ADgx1HasItsCubeMesh) {
                        {"driverVersion", "535.104.05"},
                        {"nvmlIndex", std::to_string(a)},
                        {"pcieRoot", a < 4 ? "pci0000:00" : "pci0000:80"}};
+    expectLimiter(want);
     EXPECT_EQ(cards[a], want);
   }
   EXPECT_EQ(message, "");
@@ -133,6 +138,7 @@ TEST_P(NvidiaTest, H100ReachEachOtherThroughTheSwitches) {
     want.attributes = {{"cudaComputeCapability", "9.0"}, {"cudaDriverVersion", "12.4"},
                        {"driverVersion", "550.54.15"},   {"migMode", "disabled"},
                        {"nvmlIndex", std::to_string(a)}, {"pcieRoot", place["path"][0].as<std::string>()}};
+    expectLimiter(want);
     EXPECT_EQ(cards[a], want);
   }
   EXPECT_EQ(message, "");

@@ -10,6 +10,9 @@ import sys
 root, build = os.path.realpath(sys.argv[1]), sys.argv[2]
 with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
     compiled = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(f)}
+for together in [path for path in compiled if "/Unity/unity_" in path and os.path.exists(path)]:
+    with open(together, encoding="utf-8") as f:
+        compiled.update(os.path.realpath(name) for name in re.findall(r'#include "([^"]+)"', f.read()))
 
 sources, headers, named, included, scripts = [], [], {}, set(), []
 for top in ("api", "controller", "provisioners", "tests", "bench"):

@@ -77,7 +77,7 @@ uint32_t Factors::next(const std::string& card, uint32_t factor, base::Clock::St
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now - start.at).count());
   const uint64_t charged = spent - start.spent;  // numbers of a hostile page wrap, and the factor stays in its range
   start = {now, spent};
-  if (percent < 0) return factor;
+  if (percent <= 0 || charged == 0) return factor;  // nothing to compare
   return egpu_limiter_next_factor(factor, elapsed / kPercent * static_cast<uint64_t>(percent), charged);
 }
 

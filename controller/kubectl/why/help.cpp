@@ -47,6 +47,7 @@ constexpr HelpText kHelpTexts[] = {
     {"CardGone", "delete the pods of the claim: it is then bound to another card"},
     {"InUse", "delete the pods that use the claim"},
     {"ClaimGone", "the device is kept until the pods that use it have ended"},
+    {"IsolationBypassed", "the message names the process; start its program without a libcuda of its own"},
     {"Unhealthy", "kubectl get egpu -o wide: the card's condition has the reason; delete the pod to get another card"},
     {"Tainted", "an administrator took the card out of use: kubectl egpu drain-card CARD --undo offers it again"},
     {"CardTooSmall", "shrink or delete claims of the card: it has less memory than its shares hold"},

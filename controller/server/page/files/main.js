@@ -129,6 +129,7 @@ addEventListener('keydown', (event) => {
   if (event.key === '/' && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     search.focus();
+    search.select();
   }
   if (event.key === 'Escape' && event.target === search) main.focus();
 });
