@@ -193,7 +193,7 @@ class PageTest:
                 break
         self.tab.press("Enter", 13, "\r")
         self.r.check("Tab and Enter open it", self.tab.until("document.querySelector('h1')?.textContent === 'Node infer-2'"), visited)
-        self.r.check("the heading has the focus", self.tab.evaluate("document.activeElement.tagName") == "H1")
+        self.r.check("the heading has the focus", self.tab.until("document.activeElement.tagName === 'H1'"))
 
     def accessible(self):
         """axe-core on every view, light and dark; no view is wider than a phone."""

@@ -68,6 +68,8 @@ function show() {
   const make = views[to.view];
   view = make ? make(cluster, to) : {title: 'Not found', element: el('p', {}, 'There is no such view.'), update() {}};
   const heading = el('h1', {tabindex: '-1'}, view.title);
+  // Before the element with the focus goes, such as a link of the last view.
+  const hasFocus = document.activeElement !== search && document.activeElement !== document.body;
   main.replaceChildren(heading, view.element);
   document.title = `${view.title} - Elastic GPU`;
   if (to.view === 'search' && search.value !== to.parts[0]) search.value = to.parts[0] ?? '';
@@ -75,7 +77,7 @@ function show() {
     link.toggleAttribute('aria-current', link.getAttribute('href') === route(parents[to.view] ?? to.view));
   for (const link of document.querySelectorAll('#views a[aria-current]')) link.setAttribute('aria-current', 'page');
   view.update();
-  if (document.activeElement !== search && document.activeElement !== document.body) heading.focus({preventScroll: true});
+  if (hasFocus) heading.focus({preventScroll: true});
   scrollTo(0, 0);
 }
 
