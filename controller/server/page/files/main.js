@@ -73,6 +73,7 @@ function show() {
   main.replaceChildren(heading, view.element);
   document.title = `${view.title} - Elastic GPU`;
   if (to.view === 'search' && search.value !== to.parts[0]) search.value = to.parts[0] ?? '';
+  if (to.view !== 'search' && document.activeElement !== search) search.value = '';
   for (const link of document.querySelectorAll('#views a'))
     link.toggleAttribute('aria-current', link.getAttribute('href') === route(parents[to.view] ?? to.view));
   for (const link of document.querySelectorAll('#views a[aria-current]')) link.setAttribute('aria-current', 'page');
