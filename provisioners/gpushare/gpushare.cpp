@@ -247,7 +247,7 @@ class GpuShare final : public Provisioner {
   Status unstage(Call& call) override {
     // The request contains only the key: removes everything that stage may have created.
     if (!plainName(call.key())) return noChange();
-    const Status limiter = egpu::gpushare::unstageLimiter(stateDir(), call.key());
+    Status limiter = egpu::gpushare::unstageLimiter(stateDir(), call.key());
     if (limiter.code != EGPU_OK && limiter.code != EGPU_NO_CHANGE) return limiter;
     const std::string dir = cacheDir(call.key());
     std::error_code error;
