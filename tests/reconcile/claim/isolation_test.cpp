@@ -140,7 +140,8 @@ TEST_F(IsolationTest, B1_ThePodIsEvictedIfTheClassAsksForIt) {
   const auto evicted = world.client.get<core::Pod>({"default", "p"});
   EXPECT_TRUE(!evicted.ok() || evicted->metadata.deleting());
   EXPECT_FALSE(world.pod("q").metadata.deleting()) << "another pod of the claim";
-  EXPECT_EQ(countEvents("p Warning IsolationBypassed evicted because of onBypass: evict"), 1);
+  // Again, if the next step comes before the watch reports the eviction. The recorder counts equal events.
+  EXPECT_GE(countEvents("p Warning IsolationBypassed evicted because of onBypass: evict"), 1);
   EXPECT_EQ(world.claim("a").status.phase, "Bound") << "the claim keeps its device";
 }
 
