@@ -1,16 +1,10 @@
-# Writes OUTPUT, a C++ file with the texts of the manifests FILES. Raw literals in pieces: compilers limit one literal's length.
+# Writes OUTPUT, a C++ file with the texts of the manifests FILES.
+include(${CMAKE_CURRENT_LIST_DIR}/../../embed_text.cmake)
 set(result "")
 foreach(file ${FILES})
   file(READ ${file} text)
-  string(LENGTH "${text}" length)
-  set(at 0)
-  string(APPEND result "      std::string_view(\n")
-  while(at LESS length)
-    string(SUBSTRING "${text}" ${at} 12000 piece)
-    string(APPEND result "R\"yaml(${piece})yaml\"\n")
-    math(EXPR at "${at} + 12000")
-  endwhile()
-  string(APPEND result "),\n")
+  egpu_string_literal("${text}" literal)
+  string(APPEND result "      std::string_view(\n${literal}),\n")
 endforeach()
 file(WRITE ${OUTPUT} "#include \"controller/kubectl/check/expected.h\"
 

@@ -31,7 +31,11 @@ std::optional<Outcome> evictBypassing(const ClaimContext& context, const cache::
   const auto pod =
       std::find_if(pods.begin(), pods.end(), [&](const auto& each) { return each->metadata.uid == bypass->pod; });
   if (pod == pods.end() || (*pod)->metadata.deleting() || (*pod)->finished()) return std::nullopt;
-  const auto answer = context.writer.client().call(kube::evictionOf(**pod, false), stop);
+  // The store may not have the eviction of the last step yet; a second one would be reported again.
+  auto& client = context.writer.client();
+  const auto now = client.get<core::Pod>(core::keyOf((*pod)->metadata), stop);
+  if (now.ok() && (now->metadata.uid != bypass->pod || now->metadata.deleting())) return std::nullopt;
+  const auto answer = client.call(kube::evictionOf(**pod, false), stop);
   if (answer.ok()) {
     base::log::info("evicting a pod that evades its limiter",
                     {{"pod", core::keyOf((*pod)->metadata).str()}, {"claim", key.str()}});

@@ -54,6 +54,23 @@ void writeIsolation(JsonText& j, const v1alpha::Isolation& isolation) {
   j.endObject();
 }
 
+/// Writes the objects with these keys under `name`, and the keys of no object under "gone".
+template <class Store, class Write>
+std::string listOf(std::string_view name, const Store& store, const std::vector<core::ObjectKey>& keys, Write write) {
+  JsonText j;
+  std::vector<std::string> gone;
+  j.beginObject().key(name).beginArray();
+  for (const auto& key : keys)
+    if (const auto object = store.get(key))
+      write(j, *object);
+    else
+      gone.push_back(key.str());
+  j.endArray();
+  writeList(j, "gone", gone);
+  j.endObject();
+  return j.take();
+}
+
 void writeGang(JsonText& j, const v1alpha::Gang& gang) {
   j.key("gang").beginObject().key("name").value(gang.name).key("size").value(static_cast<int64_t>(gang.size));
   put(j, "topology", gang.topology);
@@ -162,18 +179,7 @@ void PageJson::writeClaim(JsonText& j, const cache::Claim& claim) const {
 }
 
 std::string PageJson::claims(const std::vector<core::ObjectKey>& keys) const {
-  JsonText j;
-  std::vector<std::string> gone;
-  j.beginObject().key("claims").beginArray();
-  for (const auto& key : keys)
-    if (const auto claim = stores_.claims.get(key))
-      writeClaim(j, *claim);
-    else
-      gone.push_back(key.str());
-  j.endArray();
-  writeList(j, "gone", gone);
-  j.endObject();
-  return j.take();
+  return listOf("claims", stores_.claims, keys, [this](JsonText& j, const auto& claim) { writeClaim(j, claim); });
 }
 
 void PageJson::writeQuota(JsonText& j, const cache::Quota& quota) const {
@@ -197,18 +203,7 @@ void PageJson::writeQuota(JsonText& j, const cache::Quota& quota) const {
 }
 
 std::string PageJson::quotas(const std::vector<core::ObjectKey>& keys) const {
-  JsonText j;
-  std::vector<std::string> gone;
-  j.beginObject().key("quotas").beginArray();
-  for (const auto& key : keys)
-    if (const auto quota = stores_.quotas.get(key))
-      writeQuota(j, *quota);
-    else
-      gone.push_back(key.str());
-  j.endArray();
-  writeList(j, "gone", gone);
-  j.endObject();
-  return j.take();
+  return listOf("quotas", stores_.quotas, keys, [this](JsonText& j, const auto& quota) { writeQuota(j, quota); });
 }
 
 std::string PageJson::classes() const {

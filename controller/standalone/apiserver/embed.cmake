@@ -1,17 +1,12 @@
-# Writes OUTPUT, a C++ file with the texts of the files CRDS and KINDS. Raw literals in pieces: compilers limit one literal's length.
+# Writes OUTPUT, a C++ file with the texts of the files CRDS and KINDS.
+include(${CMAKE_CURRENT_LIST_DIR}/../../embed_text.cmake)
+
 function(literals files out)
   set(result "")
   foreach(file ${files})
     file(READ ${file} text)
-    string(LENGTH "${text}" length)
-    set(at 0)
-    string(APPEND result "      std::string_view(\n")
-    while(at LESS length)
-      string(SUBSTRING "${text}" ${at} 12000 piece)
-      string(APPEND result "R\"yaml(${piece})yaml\"\n")
-      math(EXPR at "${at} + 12000")
-    endwhile()
-    string(APPEND result "),\n")
+    egpu_string_literal("${text}" literal)
+    string(APPEND result "      std::string_view(\n${literal}),\n")
   endforeach()
   set(${out} "${result}" PARENT_SCOPE)
 endfunction()
