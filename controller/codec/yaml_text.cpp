@@ -15,8 +15,8 @@ namespace egpu::codec {
 
 namespace {
 
-template <std::size_t N>
-bool oneOf(std::string_view text, const std::array<std::string_view, N>& words) {
+template <std::size_t size>
+bool oneOf(std::string_view text, const std::array<std::string_view, size>& words) {
   for (const auto& word : words)
     if (word == text) return true;
   return false;

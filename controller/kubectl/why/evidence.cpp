@@ -99,6 +99,7 @@ class Gathering {
     }
     const bool sameName = claim_.ok();
     std::vector<std::future<std::optional<ClaimEvidence>>> all;
+    all.reserve(names.size());
     for (const auto& name : names)
       all.push_back(std::async(std::launch::async, [this, name] { return chainOf(name, {}); }));
     for (auto& each : all)

@@ -10,11 +10,11 @@ namespace {
 constexpr std::size_t kDgx1 = 8;
 constexpr std::size_t kDgx2 = 16;
 
-/// Returns N sets of `size` neighbours each.
-template <std::size_t N>
-constexpr std::array<Set, N> aligned(std::size_t size) {
-  std::array<Set, N> sets{};
-  for (std::size_t i = 0; i < N; ++i) sets[i] = firstOf(size) << (i * size);
+/// Returns `count` sets of `size` neighbours each.
+template <std::size_t count>
+constexpr std::array<Set, count> aligned(std::size_t size) {
+  std::array<Set, count> sets{};
+  for (std::size_t i = 0; i < count; ++i) sets[i] = firstOf(size) << (i * size);
   return sets;
 }
 
