@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,10 +67,33 @@ std::string formatted(const QuestionOptions& options, std::string target) {
   return target;
 }
 
-/// True if the JSON of an answer reports that everything that was asked about fits. Steps alone always do.
+/// True if every claim that the steps of /simulate displace, create or resize has a place after the last step.
+bool allPlaced(const Json& steps) {
+  std::set<std::string> pending;
+  const auto place = [&](const Json& claim, bool placed) {
+    if (placed)
+      pending.erase(textAt(claim, {"claim"}));
+    else
+      pending.insert(textAt(claim, {"claim"}));
+  };
+  for (const auto& step : steps) {
+    for (const auto& claim : at(step, {"moved"})) place(claim, at(claim, {"to", "fits"}) == true);
+    if (const auto& created = at(step, {"created"}); !created.is_null())
+      place(created, at(created, {"to", "fits"}) == true);
+    if (const auto& resized = at(step, {"resized"}); !resized.is_null())
+      place(resized, textAt(resized, {"refused"}).empty() &&
+                         (at(resized, {"inPlace"}) == true || at(resized, {"elsewhere", "fits"}) == true));
+    if (const auto& released = at(step, {"released"}); !released.is_null()) place(released, true);
+    for (const auto& claim : at(step, {"bound"})) place(claim, true);
+  }
+  return pending.empty();
+}
+
+/// True if the JSON of an answer reports that everything that was asked about fits, after all steps.
 bool fits(const Json& answer) {
   if (const auto& all = at(answer, {"answers"}); all.is_array())
     return std::all_of(all.begin(), all.end(), [](const Json& each) { return fits(each); });
+  if (!allPlaced(at(answer, {"steps"}))) return false;
   if (!at(answer, {"pod"}).is_null()) return at(answer, {"fits"}) == true;
   if (at(answer, {"subject"}).is_null() || textAt(answer, {"subject", "phase"}) == "Bound") return true;
   return at(answer, {"decision", "fits"}) == true;

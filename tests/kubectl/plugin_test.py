@@ -184,6 +184,13 @@ def attempts(r, e, kubectl):
     r.check("try --explain", "STAGE" in e.ok("try", "large", "--explain", status=3))
     steps = e.json("try", "--drain", "n-0", "--add", "new,model=T4,cards=5,memory=16Gi")["steps"]
     r.check("steps keep their order", [x["step"] for x in steps] == ["drain n-0", "add node new with 5 cards"], steps)
+    nodes = [n["name"] for n in e.json("map")["nodes"]]
+    everywhere = [a for name in nodes for a in ("--drain", name)]
+    drained = e.json("try", *everywhere, status=3)["steps"]
+    r.check("a drain that leaves claims without a place", any(not m["to"]["fits"] for s in drained for m in s["moved"]), drained)
+    e.ok("try", *everywhere, "--add", "new,model=T4,cards=7,memory=16Gi")
+    e.ok("try", "small", "--resize", "small,gpu-core=40")
+    e.ok("try", "small", "--resize", "small,gpu-core=5000", status=3)
     r.check("a claim of a file", "claim default/tried" in e.ok("try", "-f", "-", stdin=claim("tried", 20)))
     r.check("a pod with its claim", "pod default/p" in e.ok("try", "-f", "-", stdin=claim("tried", 20) + pod("p", "tried")))
     fitting = e.json("try", "-f", "-", stdin=DEPLOYMENT.replace("REPLICAS", "2"))
