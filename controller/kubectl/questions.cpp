@@ -67,24 +67,22 @@ std::string formatted(const QuestionOptions& options, std::string target) {
   return target;
 }
 
-/// True if every claim that the steps of /simulate displace, create or resize has a place after the last step.
+/// True if every resize of the steps of /simulate is possible in place, and every claim that they create, displace
+/// or resize has a place after the last step.
 bool allPlaced(const Json& steps) {
   std::set<std::string> pending;
-  const auto place = [&](const Json& claim, bool placed) {
-    if (placed)
-      pending.erase(textAt(claim, {"claim"}));
-    else
-      pending.insert(textAt(claim, {"claim"}));
-  };
   for (const auto& step : steps) {
-    for (const auto& claim : at(step, {"moved"})) place(claim, at(claim, {"to", "fits"}) == true);
-    if (const auto& created = at(step, {"created"}); !created.is_null())
-      place(created, at(created, {"to", "fits"}) == true);
-    if (const auto& resized = at(step, {"resized"}); !resized.is_null())
-      place(resized, textAt(resized, {"refused"}).empty() &&
-                         (at(resized, {"inPlace"}) == true || at(resized, {"elsewhere", "fits"}) == true));
-    if (const auto& released = at(step, {"released"}); !released.is_null()) place(released, true);
-    for (const auto& claim : at(step, {"bound"})) place(claim, true);
+    if (const auto& resized = at(step, {"resized"}); !resized.is_null()) {
+      // A claim that cannot be resized keeps its amounts, so that a place in a later step does not answer the question.
+      if (at(resized, {"inPlace"}) != true || !textAt(resized, {"refused"}).empty()) return false;
+      if (textAt(resized, {"node"}).empty()) pending.insert(textAt(resized, {"claim"}));  // it was not Bound before
+    }
+    for (const auto& claim : at(step, {"moved"}))
+      if (at(claim, {"to", "fits"}) != true) pending.insert(textAt(claim, {"claim"}));
+    if (const auto& created = at(step, {"created"}); !created.is_null() && at(created, {"to", "fits"}) != true)
+      pending.insert(textAt(created, {"claim"}));
+    if (const auto& released = at(step, {"released"}); !released.is_null()) pending.erase(textAt(released, {"claim"}));
+    for (const auto& claim : at(step, {"bound"})) pending.erase(textAt(claim, {"claim"}));
   }
   return pending.empty();
 }

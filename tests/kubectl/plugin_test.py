@@ -177,7 +177,17 @@ def on_terminal(e, env):
     return out.decode("utf-8", "replace")
 
 
+def refused_resize(e, kubectl):
+    objects = len(kubectl.json("get", "egpu")["items"])
+    kubectl.ok("apply", "-f", "-", stdin=claim("fixed", 10, "moves"))
+    until(lambda: kubectl.json("get", "egpuc", "fixed").get("status", {}).get("phase") == "Bound")
+    e.ok("try", "--resize", "fixed,gpu-core=20", status=3)
+    kubectl.ok("delete", "egpuc", "fixed")
+    until(lambda: len(kubectl.json("get", "egpu")["items"]) == objects)
+
+
 def attempts(r, e, kubectl):
+    refused_resize(e, kubectl)
     before = kubectl.json("get", "egpu,egpuc")["items"]
     e.ok("try", "large", status=3)
     r.check("try of amounts", "would go to node" in e.ok("try", "--gpu-core", "50"))
@@ -191,6 +201,9 @@ def attempts(r, e, kubectl):
     e.ok("try", *everywhere, "--add", "new,model=T4,cards=7,memory=16Gi")
     e.ok("try", "small", "--resize", "small,gpu-core=40")
     e.ok("try", "small", "--resize", "small,gpu-core=5000", status=3)
+    e.ok("try", "--resize", "small,gpu-core=5000", "--drain", "n-0", status=3)
+    e.ok("try", "--resize", "large,gpu-core=10")
+    e.ok("try", "--resize", "large,gpu-core=600", status=3)
     r.check("a claim of a file", "claim default/tried" in e.ok("try", "-f", "-", stdin=claim("tried", 20)))
     r.check("a pod with its claim", "pod default/p" in e.ok("try", "-f", "-", stdin=claim("tried", 20) + pod("p", "tried")))
     fitting = e.json("try", "-f", "-", stdin=DEPLOYMENT.replace("REPLICAS", "2"))
