@@ -231,13 +231,16 @@ std::optional<scheduler::Decision> Allocator::decidedInGang(std::string_view cla
   return known == nullptr ? std::nullopt : known->inGang;
 }
 
-scheduler::Resizing Allocator::decideResize(const SchedulingRequest& ask, const cache::Gpu& device) {
+std::optional<scheduler::Resizing> Allocator::decideResize(const SchedulingRequest& ask, const cache::Gpu& device,
+                                                           bool mayGrow) {
   scheduler::Resizing resizing;
+  bool yields = false;
   {
     const base::MutexLock lock(state_->mutex);
     auto& cluster = state_->cluster;
     auto& nominator = state_->nominator;
     const auto& uid = device.metadata.uid;
+    yields = !mayGrow || state_->isOutdated(ask.order);
     cluster.dropResize(uid);
     const auto old = cluster.holdingsOf(device);
     if (old.empty()) {
@@ -251,6 +254,7 @@ scheduler::Resizing Allocator::decideResize(const SchedulingRequest& ask, const 
       resizing.excess = scheduler::excessOf(cluster.cluster(), state_->quotas.book(), *claim, resizing);
     nominator.release(held);
     const bool grows = resizing.inPlace && resizing.grows();
+    yields = yields && grows;
     if (grows) {
       const scheduler::NodePredicate any;
       scheduler::NodePredicate open;
@@ -263,9 +267,10 @@ scheduler::Resizing Allocator::decideResize(const SchedulingRequest& ask, const 
       state_->quotas.noteRefused(namespaceOf(ask.claim));
       resizing.inPlace = false;
     }
-    if (resizing.inPlace && grows) cluster.assumeResize(uid, resizing.placements);
+    if (resizing.inPlace && grows && !yields) cluster.assumeResize(uid, resizing.placements);
   }
   state_->announce();
+  if (yields) return std::nullopt;
   return resizing;
 }
 

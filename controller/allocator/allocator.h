@@ -95,8 +95,10 @@ class Allocator {
   /// Decides a resize of the device on its own cards (scheduler::resizeInPlace()), within the quotas of its namespace
   /// and beside capacity that is nominated or reserved for other claims. In place, the additional amounts count from
   /// now on, until the device has another target or forgetResize() is called. They are assumed under the device's own
-  /// uid, beside the amounts of its object and its entries. Drops an earlier decision for the device.
-  scheduler::Resizing decideResize(const SchedulingRequest& ask, const cache::Gpu& device);
+  /// uid, beside the amounts of its object and its entries. Drops an earlier decision for the device. Nullopt: the
+  /// device would grow, but requests before it in queue order come first, because `mayGrow` is false or the request is
+  /// outdated.
+  std::optional<scheduler::Resizing> decideResize(const SchedulingRequest& ask, const cache::Gpu& device, bool mayGrow);
   /// Drops the decision of decideResize() for the device. Takes no lock while no resize is decided.
   void forgetResize(const cache::Gpu& device);
   /// Charges the quotas for an existing device that the claim is about to get, as a decision would, unless a quota is

@@ -307,10 +307,10 @@ TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsReserved) {
   auto grows = ask("k", 400);
   grows.order = {0, 900, 900, 1000};
   EXPECT_EQ(view.queries().withheldFromResize(grows, small), (Queries::WithheldFromResize{{}, true}));
-  EXPECT_EQ(view.decideResize(grows, small).why, reservedNodeText("n1"));
+  EXPECT_EQ(view.decideResize(grows, small, true).value().why, reservedNodeText("n1"));
   grows.order.priority = 1;
   EXPECT_EQ(view.queries().withheldFromResize(grows, small), Queries::WithheldFromResize());
-  EXPECT_TRUE(view.decideResize(grows, small).inPlace);
+  EXPECT_TRUE(view.decideResize(grows, small, true).value().inPlace);
 }
 
 TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeReserved) {

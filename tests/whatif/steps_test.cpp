@@ -113,7 +113,7 @@ TEST_F(StepsTest, AResizeLeavesCapacityThatIsReservedForOthersAsTheControllerDoe
     claim.spec.requests = {{"elasticgpu.io/gpu-core", percent}};
     allocator::Allocator::SchedulingRequest ask{"a", "default/a", {}, {}, "share"};
     ask.request = std::get<scheduler::Request>(scheduler::makeRequest(claim, reconcile::classOfDevice(device)));
-    const auto decided = view.decideResize(ask, device);
+    const auto decided = view.decideResize(ask, device, true).value();
     view.forgetResize(device);
     EXPECT_EQ(decided.inPlace, fits) << percent;
     const auto reply = answer("/simulate", std::string("resize=a,gpu-core=") + percent);

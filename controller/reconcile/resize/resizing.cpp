@@ -123,7 +123,7 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return reports(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
-  const allocator::Allocator::SchedulingRequest ask{
+  allocator::Allocator::SchedulingRequest ask{
       claim.metadata.uid,
       core::keyOf(claim.metadata).str(),
       std::get<scheduler::Request>(std::move(made)),
@@ -132,8 +132,16 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
       queueOrderOf(claim, priorityOf(context_.stores, claim).value, context_.clock.wall())};
   // Before the decision, so that capacity and quotas that change from now on requeue the claim.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), ask.order.priority);
-  const auto resizing = context_.cluster.decideResize(ask, device);
+  const auto admission = context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), ask.order.priority);
+  ask.order.releases = admission.releases;
+  const auto decided = context_.cluster.decideResize(ask, device, admission.isGranted);
+  if (!decided)
+    return admission.isGranted ? Outcome::requeueNow() : Outcome::after(context_.timeouts.queueYieldTimeout);
+  const auto& resizing = *decided;
+  using DecisionResult = UnschedulableQueue::DecisionResult;
+  if (context_.waiting.unschedulable.decided(queueKey,
+                                             resizing.inPlace ? DecisionResult::capacity : DecisionResult::nothing))
+    context_.enqueue(capacityKey());
   if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
   context_.waiting.remove(queueKey);
   const auto cls = context_.stores.classes.get({"", device.spec.className});

@@ -115,10 +115,7 @@ TEST_F(ResizeTest, R5_WhatAPodThatRunsBeganWithCountsUntilItEnds) {
   (void)World::must(world.client.create(quota));
   claim("a", {{"gpu", "1"}, {"gpu-core", "90"}});
   claim("b", {{"gpu", "1"}, {"gpu-core", "90"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
   EXPECT_EQ(core("a"), "50%") << "what its next pod gets";
   EXPECT_EQ(why("a"), "Resized");
@@ -220,6 +217,34 @@ TEST_F(ResizeTest, C15_TooLargeReportsWhatItsCardCouldGiveAndWhereItWouldFitAndC
   settle();
   EXPECT_EQ(core("a"), "70%");
   EXPECT_EQ(why("a"), "Resized");
+}
+
+TEST_F(ResizeTest, C15_FreedCapacityGoesToAPendingClaimOfHigherPriorityBeforeAResize) {
+  core::PriorityClass high;
+  high.metadata.name = "high";
+  high.value = 1000;
+  (void)World::must(world.client.create(high));
+  claim("a", {{"gpu-core", "30"}});
+  claim("b", {{"gpu-core", "70"}}, "share");  // the first card is full
+  claim("c", {{"gpu-core", "100"}}, "share");
+  resize("a", R"({"elasticgpu.io/gpu-core":"60"})");
+  ASSERT_EQ(why("a"), "ResizeInfeasible");
+  cache::Claim urgent;
+  urgent.metadata.name = "urgent";
+  urgent.metadata.namespace_ = "default";
+  urgent.spec.className = "share";
+  urgent.spec.priorityClassName = "high";
+  urgent.spec.requests["elasticgpu.io/gpu-core"] = "60";
+  (void)World::must(world.client.create(urgent));
+  settle();
+  ASSERT_EQ(world.claim("urgent").status.phase, "Pending");
+  world.removeClaim("b");
+  settle();
+  EXPECT_EQ(world.claim("urgent").status.phase, "Bound");
+  EXPECT_EQ(core("a"), "30%");
+  world.removeClaim("urgent");
+  settle();
+  EXPECT_EQ(core("a"), "60%") << why("a");
 }
 
 TEST_F(ResizeTest, C15_UndoneWhileItWaitsItIsQuietAndReservesNothing) {
