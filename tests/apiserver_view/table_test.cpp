@@ -26,7 +26,7 @@ class Tables : public testing::Test {
     options.now = kNow;
     const Resource* r = table_.find(group, version, plural);
     EXPECT_NE(r, nullptr);
-    return makeTable(*r, {&object}, {{"resourceVersion", "7"}}, options);
+    return Json::parse(tableText(*r, {&object}, {{"resourceVersion", "7"}}, options));
   }
   // Maps column names to cells.
   std::map<std::string, Json> row(const char* group, const char* version, const char* plural, const char* object) {
@@ -44,7 +44,8 @@ class Tables : public testing::Test {
 TEST_F(Tables, ShowsPodsAsKubectlDoes) {
   auto r = row("", "v1", "pods",
                R"({"metadata":{"name":"p"},"spec":{"nodeName":"n1","containers":[{"name":"a"},{"name":"b"}]},
-      "status":{"phase":"Running","podIP":"10.0.0.1","containerStatuses":[{"name":"a","ready":true,"restartCount":2,"state":{"running":{}}},
+      "status":{"phase":"Running","podIP":"10.0.0.1","containerStatuses":[{"name":"a","ready":true,"restartCount":2,
+       "state":{"running":{}}},
       {"name":"b","ready":false,"restartCount":1,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}})");
   EXPECT_EQ(r["Name"], "p");
   EXPECT_EQ(r["Ready"], "1/2");
@@ -76,7 +77,8 @@ TEST_F(Tables, ShowsTheOtherKinds) {
             "Active");
   auto event =
       row("", "v1", "events", R"({"metadata":{"name":"e"},"type":"Warning","reason":"NoFit","message":"m","count":3,
-      "lastTimestamp":"2026-01-01T02:59:30Z","firstTimestamp":"2026-01-01T00:00:00Z","involvedObject":{"kind":"Pod","name":"p"}})");
+      "lastTimestamp":"2026-01-01T02:59:30Z","firstTimestamp":"2026-01-01T00:00:00Z",
+      "involvedObject":{"kind":"Pod","name":"p"}})");
   EXPECT_EQ(event["Last Seen"], "30s");
   EXPECT_EQ(event["Object"], "pod/p");
   EXPECT_EQ(event["Count"], 3);

@@ -95,11 +95,20 @@ std::optional<IncludeObject> parseIncludeObject(std::string_view text) {
   return std::nullopt;
 }
 
-Json makeTable(const Resource& resource, const std::vector<const Json*>& items, const Json& listMeta,
-               const TableOptions& options) {
+std::string tableText(const Resource& resource, const std::vector<const Json*>& items, const Json& listMeta,
+                      const TableOptions& options) {
   const BuiltinTable* builtin = builtinTable(resource);
   const std::string apiVersion = "meta.k8s.io/" + options.version;
-  Json rows = Json::array();
+  const Json head = {{"kind", "Table"},
+                     {"apiVersion", apiVersion},
+                     {"metadata", listMeta.is_object() ? listMeta : Json::object()},
+                     {"columnDefinitions", options.columns ? columnDefinitions(resource, builtin) : Json(nullptr)}};
+  const std::string metadataHead =
+      R"(,"object":{"kind":"PartialObjectMetadata","apiVersion":)" + Json(apiVersion).dump() + R"(,"metadata":)";
+  std::string text = head.dump();
+  text.pop_back();
+  text += R"(,"rows":[)";
+  bool first = true;
   for (const Json* item : items) {
     Json cells = Json::array();
     if (builtin) {
@@ -108,18 +117,14 @@ Json makeTable(const Resource& resource, const std::vector<const Json*>& items, 
       cells.push_back(textAt(*item, {"metadata", "name"}));
       for (const auto& column : resource.columns) cells.push_back(customCell(column, *item, options.now));
     }
-    Json row = {{"cells", std::move(cells)}};
-    if (options.include == IncludeObject::object) row["object"] = *item;
-    if (options.include == IncludeObject::metadata)
-      row["object"] = {
-          {"kind", "PartialObjectMetadata"}, {"apiVersion", apiVersion}, {"metadata", at(*item, {"metadata"})}};
-    rows.push_back(std::move(row));
+    text += first ? R"({"cells":)" : R"(,{"cells":)";
+    first = false;
+    text += cells.dump();
+    if (options.include == IncludeObject::object) text += R"(,"object":)" + item->dump();
+    if (options.include == IncludeObject::metadata) text += metadataHead + at(*item, {"metadata"}).dump() + "}";
+    text += "}";
   }
-  return {{"kind", "Table"},
-          {"apiVersion", apiVersion},
-          {"metadata", listMeta.is_object() ? listMeta : Json::object()},
-          {"columnDefinitions", options.columns ? columnDefinitions(resource, builtin) : Json(nullptr)},
-          {"rows", std::move(rows)}};
+  return text += "]}";
 }
 
 }  // namespace egpu::apiserver

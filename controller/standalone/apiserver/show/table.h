@@ -28,9 +28,10 @@ struct TableOptions {
   int64_t now = 0;      ///< Unix seconds, for ages
 };
 
-/// Returns a Table of `items`. `listMeta` becomes its metadata (resourceVersion, continue, remainingItemCount).
-nlohmann::json makeTable(const Resource& resource, const std::vector<const nlohmann::json*>& items,
-                         const nlohmann::json& listMeta, const TableOptions& options);
+/// Returns a Table of `items` as JSON text, without a copy of the items. `listMeta` becomes its metadata
+/// (resourceVersion, continue, remainingItemCount).
+std::string tableText(const Resource& resource, const std::vector<const nlohmann::json*>& items,
+                      const nlohmann::json& listMeta, const TableOptions& options);
 
 /// Returns the values at the JSONPath of a printer column: ".spec.x",
 /// ".status.conditions[?(@.type==\"Ready\")].status", ".metadata.labels.a\.b/c", "[0]", "[*]". Empty if the path can't

@@ -80,9 +80,8 @@ std::string render(const RequestInfo& call, const Presentation& as, const Object
       return metadataOnly(as, object).dump();
     case ObjectForm::table: {
       Json body = bodyAs(object, *call.resource, call.version);
-      return makeTable(*call.resource, {&body}, Json{{"resourceVersion", std::to_string(object.version)}},
-                       tableOptions(as, clock, columns))
-          .dump();
+      return tableText(*call.resource, {&body}, Json{{"resourceVersion", std::to_string(object.version)}},
+                       tableOptions(as, clock, columns));
     }
   }
   return textAs(object, *call.resource, call.version);
@@ -94,14 +93,15 @@ std::string renderList(const RequestInfo& call, const Presentation& as, const st
   if (as.form == ObjectForm::table) {
     std::vector<Json> converted;
     std::vector<const Json*> bodies;
-    if (call.version != r.storageVersion) {
+    // Versions differ in apiVersion only, which rows contain with complete objects only.
+    if (call.version != r.storageVersion && as.include == IncludeObject::object) {
       converted.reserve(items.size());
       for (const auto& i : items) converted.push_back(bodyAs(*i, r, call.version));
       for (const auto& b : converted) bodies.push_back(&b);
     } else {
       for (const auto& i : items) bodies.push_back(&i->body);
     }
-    return makeTable(r, bodies, listMeta, tableOptions(as, clock, true)).dump();
+    return tableText(r, bodies, listMeta, tableOptions(as, clock, true));
   }
   std::string out;
   std::size_t size = 200;
