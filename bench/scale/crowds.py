@@ -10,6 +10,8 @@ from objects import CARDS, NODES, NodeGroup, claim, gpu_class, is_bound, is_runn
 from server import PATIENCE, Watch
 from client import claims, pods  # importing server adds its folder to sys.path
 
+EXPLAINED = 18  # seconds without a step after which no claim has a new explanation: they are made at intervals of 15 s
+
 
 def pods_running(options):
     """Measures 4,000 pods with a card each, which fill 500 nodes, from the first creation until all are Running."""
@@ -65,7 +67,7 @@ def freed_card(options):
         server.create_class(gpu_class("whole"))
         server.fill(nodes * CARDS, "whole")
         server.create(claims(), [claim(f"waiting-{index:05}", "whole", gpu=1) for index in range(waiting)])
-        before = server.rest()
+        before = server.rest(quiet=EXPLAINED)
         with Watch(server, claims(), {"bound": named("waiting-", is_bound)}) as watch:
             server.delete(claims(), ["holder-00000"])
             watch.await_count("bound", 1)

@@ -68,10 +68,10 @@ class Measured:
     def steps(self):
         return self.metric("elasticgpu_reconciles_total")
 
-    def rest(self, patience=PATIENCE):
-        """Waits until no step is made for QUIET seconds. Returns the number of steps so far."""
+    def rest(self, patience=PATIENCE, quiet=QUIET):
+        """Waits until no step is made for `quiet` seconds. Returns the number of steps so far."""
         seen, since, began = self.steps(), time.monotonic(), time.monotonic()
-        while time.monotonic() < since + QUIET:
+        while time.monotonic() < since + quiet:
             if time.monotonic() > began + patience:
                 raise AssertionError(f"the controller is not at rest after {patience} s: {seen:.0f} steps")
             time.sleep(QUIET / 10)
