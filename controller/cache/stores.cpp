@@ -266,7 +266,8 @@ bool Stores::synced() const {
          resourceClaimTemplates.synced() && priorityClasses.synced();
 }
 
-void Stores::sawPod(const core::Pod& pod) {
+template <>
+void Stores::observed(const core::Pod& pod) {
   usage.seen(pod);
   if (isStored(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
 }

@@ -156,19 +156,8 @@ class Stores {
   Store<Gpu>& storeOf(const Gpu& gpu) { return gpu.isCard() ? cards : devices; }
 
   /// Stores the API server's answer to our own write or quorum read; observedGone() records that an object is gone.
-  void observed(const Gpu& o) { storeOf(o).observed(o); }
-  void observed(const Claim& o) { claims.observed(o); }
-  void observed(const Class& o) { classes.observed(o); }
-  void observed(const Quota& o) { quotas.observed(o); }
-  void observed(const core::Pod& o) { sawPod(o); }
-  void observed(const core::Node& o) { nodes.observed(o); }
-  void observed(const core::ResourceClaim& o) { resourceClaims.observed(o); }
-  void observed(const ClaimTemplate& o) { templates.observed(o); }
-  void observed(const core::ResourceClaimTemplate& o) { resourceClaimTemplates.observed(o); }
-  void observed(const core::Namespace& o) { namespaces.observed(o); }
-  void observed(const core::DeviceTaintRule& o) { taintRules.observed(o); }
-  void observed(const core::PodGroup& o) { podGroups.observed(o); }
-  void observed(const core::PriorityClass& o) { priorityClasses.observed(o); }
+  template <class T>
+  void observed(const T& object);
   template <class T>
   void observedGone(const core::ObjectKey& key, std::string_view uid);
 
@@ -176,10 +165,12 @@ class Stores {
   bool synced() const;
 
  private:
+  /// The store of a kind, except ElasticGPUs, which have two.
+  template <class T>
+  Store<T>& store();
   void indexGpus();
   void indexClaims();
   void indexPods();
-  void sawPod(const core::Pod& pod);
 
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
       byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0,
@@ -188,35 +179,54 @@ class Stores {
 };
 
 template <class T>
+Store<T>& Stores::store() {
+  if constexpr (std::is_same_v<T, Claim>) {
+    return claims;
+  } else if constexpr (std::is_same_v<T, Class>) {
+    return classes;
+  } else if constexpr (std::is_same_v<T, Quota>) {
+    return quotas;
+  } else if constexpr (std::is_same_v<T, core::Pod>) {
+    return pods;
+  } else if constexpr (std::is_same_v<T, core::Node>) {
+    return nodes;
+  } else if constexpr (std::is_same_v<T, ClaimTemplate>) {
+    return templates;
+  } else if constexpr (std::is_same_v<T, core::ResourceClaimTemplate>) {
+    return resourceClaimTemplates;
+  } else if constexpr (std::is_same_v<T, core::Namespace>) {
+    return namespaces;
+  } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {
+    return taintRules;
+  } else if constexpr (std::is_same_v<T, core::PodGroup>) {
+    return podGroups;
+  } else if constexpr (std::is_same_v<T, core::PriorityClass>) {
+    return priorityClasses;
+  } else {
+    return resourceClaims;
+  }
+}
+
+template <class T>
+void Stores::observed(const T& object) {
+  if constexpr (std::is_same_v<T, Gpu>) {
+    storeOf(object).observed(object);
+  } else {
+    store<T>().observed(object);
+  }
+}
+/// Counts the pod's usage, and stores it if isStored() accepts it.
+template <>
+void Stores::observed(const core::Pod& pod);
+
+template <class T>
 void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
   if constexpr (std::is_same_v<T, Gpu>) {
     cards.observedGone(key, uid);
     devices.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, Claim>) {
-    claims.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, Class>) {
-    classes.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, Quota>) {
-    quotas.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::Pod>) {
-    pods.observedGone(key, uid);
-    usage.gone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::Node>) {
-    nodes.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, ClaimTemplate>) {
-    templates.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::ResourceClaimTemplate>) {
-    resourceClaimTemplates.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::Namespace>) {
-    namespaces.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {
-    taintRules.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::PodGroup>) {
-    podGroups.observedGone(key, uid);
-  } else if constexpr (std::is_same_v<T, core::PriorityClass>) {
-    priorityClasses.observedGone(key, uid);
   } else {
-    resourceClaims.observedGone(key, uid);
+    store<T>().observedGone(key, uid);
+    if constexpr (std::is_same_v<T, core::Pod>) usage.gone(key, uid);
   }
 }
 

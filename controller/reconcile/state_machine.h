@@ -12,11 +12,12 @@
 //   intent/intent_rollback.cpp  rollBack, moveAway
 //   placement/static_binding.cpp  (C9)
 //   claim/release.cpp           (C11) lost, (C12) release
-//   priority/victim.cpp         (C13), V2 to V6
+//   priority/victim.cpp         (C13), V2 to V6, which victim.h describes
 //   priority/preemptor.cpp      V1; priority/preemption.cpp selects the victims
 //   gang/gang_step.cpp          (C14), also gang/member.cpp; gang/gang_members.cpp: the members
 //   gang/incomplete_gang.cpp    (C14) members with cards while another member has none
-//   resize/resizing.cpp         (C15), R1 to R6, written by claim/binder.cpp; resize/whole_cards.cpp
+//   resize/resizing.cpp         (C15), R1 to R6, which resizing.h describes, written by
+//                               claim/binder.cpp; resize/whole_cards.cpp
 //   device/device.cpp           (D1) to (D6), held, undo
 //   claim/binder.cpp            W1, W2, W4, W5, rollBack
 //   device/provisioning.cpp     W3
@@ -174,116 +175,8 @@
 //        could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped
 //        shows how).
 //
-// PREEMPTION. (C6) The claim fits nowhere, or its quotas are used up, and the release of
-// preemptible claims of lower priority would help.
-//   V1   Claim status.nominated: the preemptor's intent. It names the capacity that the preemptor
-//        is to get, and the devices that must be released. It is valid while condition Bound
-//        reports Preempting, and withholds the capacity and its quota from others: Allocator
-//        reads it, the next leader's, too. Victims that release quota may be on other nodes. Crash
-//        after it: the step of each named device's claim evaluates it. If the preemptor is bound,
-//        deleted, or fits otherwise, the next status drops the nomination, and no claim is evicted.
-//   V2   Device marked, by its own claim's step (C13): status.reason Preempted, with
-//        resourceVersion; phase Bound stays. Required by quorum read: the preemptor still names the
-//        device, does not fit as things are, and would not fit without this victim. First the
-//        disruption budgets of its pods are checked (evictions as a dry run) and, while no victim
-//        is marked, those of all victims: if one may not be evicted, none is. The mark of a move
-//        does not count: it becomes such a mark in the same way. No longer named or needed: the
-//        mark is removed, and the claim keeps everything.
-//   V3   Eviction of its pods: pods/eviction with the pod's uid, one at a time, with the conditions
-//        of V2 checked before each. Before that the ResourceClaim is deleted, so that no pod
-//        reserves it again. Crash: the pods that are being deleted show how far it got. 429: a
-//        disruption budget blocks it; this is reported on the preemptor and retried after a while.
-//        Until V2, other victims are named instead if they suffice.
-//   V4   Claim status: no pod runs, by quorum read, and no pod has it reserved: Pending, and
-//        condition Preempted names the preemptor and the time of the mark. Each mark is reported
-//        again, so that an older write of Bound has an old resourceVersion. If the need ends now,
-//        the mark is removed and the claim is Bound again, with the amounts in force:
-//        status.requests stays until V5. It is cleared before V6, because the next device is made
-//        for the requests of the spec.
-//   V5   Device Failed, reason Preempted, with the marked resourceVersion, so that a stale
-//        controller cannot fail a device that its claim keeps (model: mark=skipped). The point of
-//        no return.
-//   V6   The device is deleted. Again = no-op; undo; then (C1).
-//
-//   bypass: (B1), while Bound (claim/bypass.h): eviction of a pod that evades the limiter. Crash, or 429: repeated.
-//   move: A claim that moves, as annotation elasticgpu.io/move asks. V1 is the annotation: the uid
-//        of the device that the claim is to leave. V2 to V6 require it by quorum read, and that the
-//        claim's class is movable. V3 does not happen here: the claim keeps its device until its
-//        last pods are being deleted. No pod is ungated for it while it is marked. Its
-//        ResourceClaim is deleted at that point: pods without a gate that replace the old ones wait
-//        for the next one. A device of another uid is not meant, so the claim moves once. Crash: as above.
-//   late gate: A gate is removed (W9) by a step that saw the device before its mark: before V4 and
-//        V5 the claim's pods are read by quorum. For a preemptor, such a pod is evicted. A claim
-//        that moves keeps its device, with the mark removed, until its ResourceClaim is allocated
-//        for the pod. A pod that is ungated after V5 must be deleted by hand.
-//   gang as preemptor: A gang (C14) that does not fit: one plan for all of its open members, or
-//        none, against claims of lower priority than any of theirs
-//        (scheduler/choice/preempt_together.h). V1 is a nomination for each member, first for the
-//        one that reports. Victims are named by the first member on their node. V2, and each V3 to
-//        V5, checks for all members, by quorum read, what it checks for a single claim: they exist,
-//        are open and nominated, and fit on their nominated nodes without all victims, but not with
-//        this one (for more than four members once a second for all victims, and in between by a
-//        read of the member that names the device: priority/shared_plans.h). Crash after a part of
-//        V1: no claim is evicted (model: preemption.py nomination=partial, =bare), and the next step of
-//        the reporting member writes all of it. A member keeps its nomination while the reporting
-//        member has one (nomination=left): a nomination that is added or dropped requeues all members.
-//   gang as victim: A victim that is in a gang (VictimGang): all evictable members are victims,
-//        with the lowest priority of any, and after claims that are in no gang. V2, and each V3 to
-//        V5, checks whether the preemptor needs all of these together. No member continues with V4
-//        before the pods of all have ended. Once one has gone (V5), the others follow, needed or
-//        not. Crash: found by the marks, and by condition Preempted of the claim that has gone.
-//   pod as preemptor: A pod's claims (C5) that do not fit on one node are planned like a gang's,
-//        for all claims that the pod chooses for, if it is the only pod of each. The pod's step
-//        writes V1, and drops it. If a claim has several pods, the oldest pod that has all of its
-//        claims plans, and chooses for that claim alone; the other pods do not change the
-//        nomination. If one of the claims is deleted, the step of each other one drops its own
-//        nomination.
-//
-// RESIZE. (C15) Only if the class is resizable and the device was made for the claim. Growing and
-// shrinking use one order, so that an entry is never below the amounts in force. Each target has a
-// number, higher than that of the previous one; a new target may come at any time. Too large, over
-// quota, or no such slot in the plugin: reported (Resized is False), and nothing is written.
-//   R1   Device spec.target, with resourceVersion: the intent. It has amounts on the same cards,
-//        and the requests that they are made of. 409: read again. Crash: found because its number
-//        differs from that of status.inForce; then R2 as it states, or another R1.
-//   R2   Ledger entries at the maximum of the target, the amounts in force and the present entry,
-//        with the target's number. No amount goes down, because an earlier target may have been
-//        applied. Again = no-op. The API server rejects a lower number than that of the entry (a
-//        dead leader's W2, R2 or R5), and a higher number with smaller amounts. 422 for lack of
-//        capacity: R1 back to the amounts in force.
-//   R3   resize(device uid, number). Again = the same answer; a plugin rejects a lower number than
-//        one that it applied. INVALID, EXISTS, RESCHEDULE: R1 back to the amounts in force, and
-//        these requests are not tried for a while.
-//   R4   Device status.inForce, with resourceVersion: the commit. 409: read again; if there is
-//        another target, R2 for that one.
-//   R5   Ledger entries at the target; its number stays. These are the first amounts that go down,
-//        and not before the running pods have ended: their containers keep the amounts that they
-//        started with. Again = no-op; a late R5 is rejected by its number. (A dead leader's late R2
-//        of that number is not rejected, and raises the entries again: the auditor lets this step
-//        lower them.)
-//   R6   Claim status: requests and capacity in force, condition Resized. Like W6 it can be
-//        computed at any time. While status.requests is not set, the API server rejects changes of
-//        the requests in the spec. (tests/model/bind.py resize: early, unpaid, unordered, lowered
-//        and late show the purpose of each of these rules.)
-//
-//   meanwhile: The claim is released, failed or lost during a resize: the target stays, and the
-//        entries stay at the larger of both; undo removes all.
-//   follow: A claim of whole cards (resize/whole_cards.h) whose card has more or less usable memory
-//        than it was charged: R1 with the present memory of each card and unchanged requests, then
-//        R2 to R6, whether the class is resizable or not. R2 with less memory keeps the entry,
-//        which the API server permits on a card that shrank. R3 only if its plugin can resize: the
-//        memory of a whole card limits nothing. R5 does not wait for running pods: the card has no
-//        more. Rejected (422, INVALID): R1 back, with backoff. Crash: as above; a card that changes
-//        meanwhile gets a target of the next number. Until R5, the agent grants the smaller of
-//        charge and card for a physicalGPU. Shares (with an amount of memory) stay; claim, device
-//        (Healthy) and card (SharesFit) report them.
-//   undo: Deprovision, entries null, finalizer off: each again = no-op. A late entry or provision
-//        is garbage of a dead uid.
-//   binding: While a pod is being bound (pod/chosen_nodes.h, in memory), the pod's step decides for
-//        that node alone, and the claim's step continues from W8 with W3 without a reservation. If
-//        the binding ends without W10, or a crash forgets it: the pod's step rolls back the intents
-//        that are not Bound (leaveToScheduler) or, for a pod of another served scheduler, they wait
-//        for a reservation as usual.
+// PREEMPTION, V1 to V6, with moves and late gates: priority/victim.h.
+// RESIZE, R1 to R6: resize/resizing.h.
 //
 // REQUEUEING OF A PENDING CLAIM
 //

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "controller/allocator/allocator.h"
+#include "tests/support/stored_objects.h"
 
 namespace egpu::allocator {
 
@@ -19,25 +23,8 @@ class AllocatorTest : public ::testing::Test {
     grown = 0;
   }
   std::string next() { return std::to_string(++version); }
-  void node(const std::string& name) {
-    core::Node n;
-    n.metadata.name = name;
-    n.metadata.uid = "node-" + name;
-    n.metadata.resourceVersion = next();
-    n.ready = true;
-    stores.nodes.informed(n);
-  }
-  cache::Gpu makeCard(const std::string& name, const std::string& on) {
-    cache::Gpu gpu;
-    gpu.metadata.name = name;
-    gpu.metadata.uid = "card-" + name;
-    gpu.metadata.resourceVersion = next();
-    gpu.spec.card.emplace();
-    gpu.spec.card->uuid = name;
-    gpu.spec.card->nodeName = on;
-    gpu.spec.card->memory = 1000;
-    return gpu;
-  }
+  void node(const std::string& name) { stores.nodes.informed(support::readyNode(name, next())); }
+  cache::Gpu makeCard(const std::string& name, const std::string& on) { return support::cardOn(on, name, next()); }
   void card(const std::string& name, const std::string& on, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
     auto gpu = makeCard(name, on);
     gpu.spec.allocations = std::move(entries);
@@ -54,6 +41,16 @@ class AllocatorTest : public ::testing::Test {
     gpu.spec.claimRef = v1alpha::ClaimRef{"ns", "c", claimUid};
     gpu.status.phase = phase;
     stores.devices.informed(gpu);
+  }
+  /// A thread that decides for claim "k", forgets the decision and counts it, until it is destroyed.
+  std::jthread decideUntilDestroyed(std::atomic<int>& decided) {
+    return std::jthread([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        view.decideAndAssume(ask("k", 600));
+        view.forget("k");
+        ++decided;
+      }
+    });
   }
   static Allocator::SchedulingRequest ask(const std::string& uid, int64_t core) {
     Allocator::SchedulingRequest a;

@@ -66,6 +66,22 @@ TEST_F(AllocatorTest, ARequestAdmittedBeforeAReleaseIsNotDecided) {
   EXPECT_TRUE(view.decideAndAssume(later).fits);
 }
 
+TEST_F(AllocatorTest, AResizeThatGrowsYieldsToEarlierRequestsAndOneThatShrinksDoesNot) {
+  device("d", "n1", "Bound");
+  const auto resized = *stores.devices.get({"", "d"});
+  auto grows = ask("k", 700), shrinks = ask("k", 500);
+  EXPECT_FALSE(view.decideResize(grows, resized, false)) << "others come first";
+  EXPECT_TRUE(view.decideResize(shrinks, resized, false).value().inPlace);
+  ASSERT_TRUE(view.decideAndAssume(ask("other", 100)).fits);
+  grows.order.releases = shrinks.order.releases = view.releases();
+  view.forget("other");
+  EXPECT_FALSE(view.decideResize(grows, resized, true)) << "the release belongs to the first request";
+  EXPECT_TRUE(view.decideResize(shrinks, resized, true).value().inPlace);
+  grows.order.releases = view.releases();
+  EXPECT_TRUE(view.decideResize(grows, resized, true).value().inPlace);
+  EXPECT_TRUE(view.decideResize(grows, resized, true).value().inPlace) << "its own earlier decision is no release";
+}
+
 TEST_F(AllocatorTest, DroppingTheOwnEarlierDecisionDoesNotOutdateARequest) {
   auto again = ask("k", 600);
   ASSERT_TRUE(view.decideAndAssume(again).fits);
@@ -260,13 +276,7 @@ TEST_F(AllocatorTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
     card("card-" + name, name);
   }
   std::atomic<int> decided = 0;
-  std::jthread deciding([&](std::stop_token stop) {
-    while (!stop.stop_requested()) {
-      view.decideAndAssume(ask("k", 600));
-      view.forget("k");
-      ++decided;
-    }
-  });
+  const auto deciding = decideUntilDestroyed(decided);
   for (const bool map : {true, false}) {
     // Another thread can decide between two cards only if the view releases the lock.
     bool between = false;
@@ -502,13 +512,7 @@ TEST_F(AllocatorTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
     card("card-" + name, name);
   }
   std::atomic<int> decided = 0;
-  std::jthread deciding([&](std::stop_token stop) {
-    while (!stop.stop_requested()) {
-      view.decideAndAssume(ask("k", 600));
-      view.forget("k");
-      ++decided;
-    }
-  });
+  const auto deciding = decideUntilDestroyed(decided);
   // Both are counted under the view's lock: they differ only if the lock was released in between.
   int first = 0, last = 0;
   for (int tries = 0; tries < 1000 && first == last; ++tries) {
@@ -531,13 +535,7 @@ TEST_F(AllocatorTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
     all.front().nodes.push_back(name);
   }
   std::atomic<int> decided = 0;
-  std::jthread deciding([&](std::stop_token stop) {
-    while (!stop.stop_requested()) {
-      view.decideAndAssume(ask("k", 600));
-      view.forget("k");
-      ++decided;
-    }
-  });
+  const auto deciding = decideUntilDestroyed(decided);
   // Both are counted under the view's lock: they differ only if the lock was released in between.
   int first = 0, last = 0;
   for (int tries = 0; tries < 100 && first == last; ++tries) {

@@ -12,6 +12,7 @@
 #include "controller/allocator/quota/quota_accounting.h"
 #include "controller/allocator/reservations.h"
 #include "controller/allocator/state/cluster_state.h"
+#include "tests/support/stored_objects.h"
 
 namespace egpu::allocator {
 
@@ -19,27 +20,15 @@ class PartsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const std::string name : {"1", "2"}) {
-      core::Node node;
-      node.metadata.name = "n" + name;
-      node.metadata.uid = "node-" + name;
-      node.metadata.resourceVersion = next();
-      node.ready = true;
-      stores.nodes.informed(node);
-      state.refreshNode(node.metadata.name);
+      stores.nodes.informed(support::readyNode("n" + name, next()));
+      state.refreshNode("n" + name);
       card("c" + name, "n" + name);
     }
     state.takeFreed();
   }
   std::string next() { return std::to_string(++version); }
   void card(const std::string& name, const std::string& node, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
-    cache::Gpu gpu;
-    gpu.metadata.name = name;
-    gpu.metadata.uid = "card-" + name;
-    gpu.metadata.resourceVersion = next();
-    gpu.spec.card.emplace();
-    gpu.spec.card->uuid = name;
-    gpu.spec.card->nodeName = node;
-    gpu.spec.card->memory = 1000;
+    auto gpu = support::cardOn(node, name, next());
     gpu.spec.allocations = std::move(entries);
     stores.cards.informed(gpu);
     state.refreshCard(name, nullptr);

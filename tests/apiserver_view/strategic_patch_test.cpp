@@ -98,7 +98,8 @@ TEST_F(StrategicPatch, OrdersElements) {
 TEST_F(StrategicPatch, LeavesNoDirectiveBehind) {
   const Json result = patched("pods", "{}",
                               R"({"spec":{"$setElementOrder/containers":[{"name":"a"}],"$retainKeys":["containers"],
-                                  "containers":[{"name":"a","resources":{"$patch":"replace","limits":{"cpu":"1"},"requests":null}}]}})");
+                                  "containers":[{"name":"a","resources":{"$patch":"replace","limits":{"cpu":"1"},
+                                   "requests":null}}]}})");
   EXPECT_EQ(result, Json::parse(R"({"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1"}}}]}})"));
 }
 

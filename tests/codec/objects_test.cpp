@@ -123,7 +123,8 @@ TEST(Decode, wrongTypesNameTheField) {
 TEST(Decode, nullLeavesAFieldUnset) {
   const auto gpu = decode<v1alpha::ElasticGPU>(
       R"({"metadata":{"creationTimestamp":null,"labels":null,"finalizers":null,"generation":null},
-          "spec":{"card":null,"cards":null,"claimRef":null,"capacity":null,"gpuShare":null,"nodeAffinity":{"required":null},
+          "spec":{"card":null,"cards":null,"claimRef":null,"capacity":null,"gpuShare":null,
+           "nodeAffinity":{"required":null},
                   "allocations":{"gone":null}},"status":null})");
   ASSERT_TRUE(gpu) << gpu.status().str();
   EXPECT_TRUE(same(*gpu, v1alpha::ElasticGPU{}));

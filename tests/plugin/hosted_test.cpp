@@ -23,18 +23,10 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using testing::builtIn;
 using testing::device;
+using testing::eventually;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::zoo;
-
-/// Waits for an effect of another thread or process; the bound only turns a hang into a failure.
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 30'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
-}
 
 bool alive(pid_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");

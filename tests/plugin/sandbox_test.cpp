@@ -30,18 +30,10 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using testing::builtIn;
 using testing::device;
+using testing::eventually;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::zoo;
-
-/// Waits for an effect of another process; the bound only turns a hang into a failure.
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 30'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
-}
 
 class SandboxTest : public ::testing::Test {
  protected:

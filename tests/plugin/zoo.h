@@ -1,7 +1,10 @@
 // Shared by the plugin tests: paths of the zoo, and a sample device.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "controller/plugin/call.h"
 
@@ -19,6 +22,15 @@ inline DeviceRequest device(const std::string& key, core::StringMap parameters =
           "node-1",
           {{"GPU-0", "Tesla-V100", 0, 1000, int64_t{16} << 30, int64_t{16} << 30}},
           std::move(parameters)};
+}
+
+/// Waits for an effect of another thread or process; the bound only turns a hang into a failure.
+inline bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 30'000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 }  // namespace egpu::plugin::testing

@@ -45,4 +45,11 @@ int64_t ReconcileTest::countEvents(const std::string& start) const {
   return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.rfind(start, 0) == 0; });
 }
 
+void ReconcileTest::runPod(const std::string& pod, const std::vector<std::string>& claims) {
+  world.addPod(pod, claims);
+  settle();
+  world.schedule(pod);
+  settle();
+}
+
 }  // namespace egpu::reconcile

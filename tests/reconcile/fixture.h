@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/world.h"
 
@@ -25,6 +26,8 @@ class ReconcileTest : public ::testing::Test {
   /// Number of events that begin with the text "<object> <type> <reason> …".
   int64_t countEvents(const std::string& start) const;
   void settle() { driver->settle(); }
+  /// Adds a pod of these claims, and schedules it.
+  void runPod(const std::string& pod, const std::vector<std::string>& claims);
   /// Number of writes that the API server has accepted, as versions.
   uint64_t writes() const { return world.writes(); }
   std::string deviceOf(const std::string& claim) { return "egpu-" + world.claim(claim).metadata.uid; }

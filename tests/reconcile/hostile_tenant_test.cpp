@@ -391,10 +391,7 @@ TEST_F(TenantTest, MarksTakenOffUnderALiveClaimArePutBack) {
 TEST_F(TenantTest, AnIntentThatAPodHasReservedStaysWhereMarksAreTakenOff) {
   world.plugin.answer({{plugin::ReplyCode::inProgress, ""}}, true);
   world.addClaim("a", "late", {{"gpu", "2"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   const auto device = deviceOf("a");
   attack({Act::stripResourceClaim, Act::disownResourceClaim}, Pace::eachSeen);
   EXPECT_EQ(taken(device), "");

@@ -32,23 +32,9 @@ class ChangeFeedTest : public ::testing::Test {
     claim("c", "Pending");
   }
   std::string next() { return std::to_string(++version_); }
-  void node(const std::string& name) {
-    core::Node n;
-    n.metadata.name = name;
-    n.metadata.uid = "node-" + name;
-    n.metadata.resourceVersion = next();
-    n.ready = true;
-    stores_.nodes.informed(n);
-  }
+  void node(const std::string& name) { stores_.nodes.informed(support::readyNode(name, next())); }
   void card(const std::string& name, const std::string& on) {
-    cache::Gpu gpu;
-    gpu.metadata.name = name;
-    gpu.metadata.uid = "uid-" + name;
-    gpu.metadata.resourceVersion = next();
-    gpu.spec.card.emplace();
-    gpu.spec.card->uuid = name;
-    gpu.spec.card->nodeName = on;
-    gpu.spec.card->memory = 1000;
+    auto gpu = support::cardOn(on, name, next());
     gpu.spec.card->topology.numa = 1;
     gpu.spec.card->topology.links = {{name, "nvlink", 4}, {"elsewhere", "system", 1}};
     stores_.cards.informed(gpu);

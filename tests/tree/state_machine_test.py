@@ -1,13 +1,15 @@
 """Proves that every state and write of the claim's state machine has a test whose name contains its id.  state_machine_test.py SOURCE_DIR
 
-The ids are read from controller/reconcile/state_machine.h: (C1) and so on, W0 to W10, V1 to V6; and from controller/agent/prepare/preparer.h: (P1) and so on."""
+The ids are read from controller/reconcile/state_machine.h and the headers that it refers to: (C1) and so on, W0 to W10, V1 to V6; and from controller/agent/prepare/preparer.h: (P1) and so on."""
 import os
 import re
 import sys
 
 root = sys.argv[1]
-with open(os.path.join(root, "controller/reconcile/state_machine.h"), encoding="utf-8") as f:
-    machine = f.read()
+machine = ""
+for part in ("state_machine.h", "priority/victim.h", "resize/resizing.h"):
+    with open(os.path.join(root, "controller/reconcile", part), encoding="utf-8") as f:
+        machine += f.read()
 with open(os.path.join(root, "controller/agent/prepare/preparer.h"), encoding="utf-8") as f:
     steps = f.read()
 ids = sorted(set(re.findall(r"\(([CDS]\d+)\b", machine)) | set(re.findall(r"\b(?:W\d+|V\d)\b", machine)) | set(re.findall(r"\(([PUL]\d)\)", steps)))

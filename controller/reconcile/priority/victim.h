@@ -1,5 +1,73 @@
 // (C13) Victim side of preemptions and moves: a bound claim must leave its device for a preemptor, or because its
-// annotation asks for a move. The victims are selected in priority/preemptor.h.
+// annotation asks for a move. The victims are selected in priority/preemptor.h. This is a part of
+// state_machine.h.
+// clang-format off
+//
+// PREEMPTION. (C6) The claim fits nowhere, or its quotas are used up, and the release of
+// preemptible claims of lower priority would help.
+//   V1   Claim status.nominated: the preemptor's intent. It names the capacity that the preemptor
+//        is to get, and the devices that must be released. It is valid while condition Bound
+//        reports Preempting, and withholds the capacity and its quota from others: Allocator
+//        reads it, the next leader's, too. Victims that release quota may be on other nodes. Crash
+//        after it: the step of each named device's claim evaluates it. If the preemptor is bound,
+//        deleted, or fits otherwise, the next status drops the nomination, and no claim is evicted.
+//   V2   Device marked, by its own claim's step (C13): status.reason Preempted, with
+//        resourceVersion; phase Bound stays. Required by quorum read: the preemptor still names the
+//        device, does not fit as things are, and would not fit without this victim. First the
+//        disruption budgets of its pods are checked (evictions as a dry run) and, while no victim
+//        is marked, those of all victims: if one may not be evicted, none is. The mark of a move
+//        does not count: it becomes such a mark in the same way. No longer named or needed: the
+//        mark is removed, and the claim keeps everything.
+//   V3   Eviction of its pods: pods/eviction with the pod's uid, one at a time, with the conditions
+//        of V2 checked before each. Before that the ResourceClaim is deleted, so that no pod
+//        reserves it again. Crash: the pods that are being deleted show how far it got. 429: a
+//        disruption budget blocks it; this is reported on the preemptor and retried after a while.
+//        Until V2, other victims are named instead if they suffice.
+//   V4   Claim status: no pod runs, by quorum read, and no pod has it reserved: Pending, and
+//        condition Preempted names the preemptor and the time of the mark. Each mark is reported
+//        again, so that an older write of Bound has an old resourceVersion. If the need ends now,
+//        the mark is removed and the claim is Bound again, with the amounts in force:
+//        status.requests stays until V5. It is cleared before V6, because the next device is made
+//        for the requests of the spec.
+//   V5   Device Failed, reason Preempted, with the marked resourceVersion, so that a stale
+//        controller cannot fail a device that its claim keeps (model: mark=skipped). The point of
+//        no return.
+//   V6   The device is deleted. Again = no-op; undo; then (C1).
+//
+//   bypass: (B1), while Bound (claim/bypass.h): eviction of a pod that evades the limiter. Crash, or 429: repeated.
+//   move: A claim that moves, as annotation elasticgpu.io/move asks. V1 is the annotation: the uid
+//        of the device that the claim is to leave. V2 to V6 require it by quorum read, and that the
+//        claim's class is movable. V3 does not happen here: the claim keeps its device until its
+//        last pods are being deleted. No pod is ungated for it while it is marked. Its
+//        ResourceClaim is deleted at that point: pods without a gate that replace the old ones wait
+//        for the next one. A device of another uid is not meant, so the claim moves once. Crash: as above.
+//   late gate: A gate is removed (W9) by a step that saw the device before its mark: before V4 and
+//        V5 the claim's pods are read by quorum. For a preemptor, such a pod is evicted. A claim
+//        that moves keeps its device, with the mark removed, until its ResourceClaim is allocated
+//        for the pod. A pod that is ungated after V5 must be deleted by hand.
+//   gang as preemptor: A gang (C14) that does not fit: one plan for all of its open members, or
+//        none, against claims of lower priority than any of theirs
+//        (scheduler/choice/preempt_together.h). V1 is a nomination for each member, first for the
+//        one that reports. Victims are named by the first member on their node. V2, and each V3 to
+//        V5, checks for all members, by quorum read, what it checks for a single claim: they exist,
+//        are open and nominated, and fit on their nominated nodes without all victims, but not with
+//        this one (for more than four members once a second for all victims, and in between by a
+//        read of the member that names the device: priority/shared_plans.h). Crash after a part of
+//        V1: no claim is evicted (model: preemption.py nomination=partial, =bare), and the next step of
+//        the reporting member writes all of it. A member keeps its nomination while the reporting
+//        member has one (nomination=left): a nomination that is added or dropped requeues all members.
+//   gang as victim: A victim that is in a gang (VictimGang): all evictable members are victims,
+//        with the lowest priority of any, and after claims that are in no gang. V2, and each V3 to
+//        V5, checks whether the preemptor needs all of these together. No member continues with V4
+//        before the pods of all have ended. Once one has gone (V5), the others follow, needed or
+//        not. Crash: found by the marks, and by condition Preempted of the claim that has gone.
+//   pod as preemptor: A pod's claims (C5) that do not fit on one node are planned like a gang's,
+//        for all claims that the pod chooses for, if it is the only pod of each. The pod's step
+//        writes V1, and drops it. If a claim has several pods, the oldest pod that has all of its
+//        claims plans, and chooses for that claim alone; the other pods do not change the
+//        nomination. If one of the claims is deleted, the step of each other one drops its own
+//        nomination.
+// clang-format on
 #pragma once
 
 #include <chrono>

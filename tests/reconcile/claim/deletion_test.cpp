@@ -115,10 +115,7 @@ TEST_F(DeletionTest, C12_AClaimWithoutFinalizerLeavesAnOrphanThatIsReleased) {
 
 TEST_F(DeletionTest, C12_AClaimInUseIsNotReleased) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   const auto device = deviceOf("a");
   world.removeClaim("a");
   driver->run();

@@ -138,10 +138,7 @@ TEST_F(ObserverTest, C5_AFirstConsumerMayUseItBesideAClaimOfItsOwn) {
   (void)World::must(world.client.create(quota));
   observe("eye", {{"elasticgpu.io/gpu", "2"}}, {}, "late");
   world.addClaim("own", "late", {{"gpu", "2"}});
-  world.addPod("p", {"eye", "own"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"eye", "own"});
   EXPECT_EQ(phase("eye"), "Bound");
   EXPECT_EQ(phase("own"), "Bound");
 }

@@ -30,10 +30,7 @@ TEST_F(LostHardwareTest, C11_NodeGoneMeansLostAndBoundAnewElsewhere) {
 
 TEST_F(LostHardwareTest, C11_ALostClaimInUseStaysLostUntilTheNodeIsBack) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   world.removeNode("n1");
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Lost");
@@ -83,10 +80,7 @@ TEST_F(LostHardwareTest, ACardThatIsIllStaysSoWhenItsNodeGoesAndComes) {
 
 TEST_F(LostHardwareTest, ACardDeletedUnderAClaimInUseLeavesWithItsPod) {
   world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Lost");
@@ -101,10 +95,7 @@ TEST_F(LostHardwareTest, ACardDeletedUnderAClaimInUseLeavesWithItsPod) {
 
 TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   const auto card = world.gpu(deviceOf("a")).spec.cards[0].name;
   world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Failed","reason":"Xid79"}})", "status");
   settle();
@@ -124,10 +115,7 @@ TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
 TEST_F(LostHardwareTest, ACardThatIsBeingDeletedReportsThatItGoesAndWhatIsUsedOfIt) {
   start(std::chrono::seconds(1));
   world.addClaim("a", "share", {}, "gpu-n1-0");
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   // Before its summary is written.
   support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
   driver->run();
@@ -149,10 +137,7 @@ TEST_F(LostHardwareTest, ACardThatIsBeingDeletedReportsThatItGoesAndWhatIsUsedOf
 
 TEST_F(LostHardwareTest, AClaimAndItsDeviceNameEveryLostCard) {
   world.addClaim("a", "share", {{"gpu", "2"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   const auto device = deviceOf("a");
   support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
   driver->run();
@@ -171,10 +156,7 @@ TEST_F(LostHardwareTest, AClaimAndItsDeviceNameEveryLostCard) {
 
 TEST_F(LostHardwareTest, AClaimThatIsBeingDeletedNamesItsLostCard) {
   world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   world.removeClaim("a");
   driver->run();
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end");
@@ -211,10 +193,7 @@ TEST_F(LostHardwareTest, ADeviceWithoutAClaimNamesItsLostCard) {
 
 TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneReportsWhatItWaitsFor) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   const auto device = deviceOf("a");
   world.removeClaim("a");
   settle();

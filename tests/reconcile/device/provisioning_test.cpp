@@ -128,10 +128,7 @@ TEST_F(ProvisioningTest, C7_ARefusalByThePluginEnds) {
 TEST_F(ProvisioningTest, C7_ARefusalOfAFirstConsumersClaimEnds) {
   world.plugin.answer({{plugin::ReplyCode::invalid, "no such profile"}, {}});
   world.addClaim("a", "late", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   EXPECT_EQ(world.reason("a"), "ProvisionFailed");
   world.removePod("p");
   settle();
@@ -147,10 +144,7 @@ TEST_F(ProvisioningTest, C7_ARefusalOfAFirstConsumersClaimEnds) {
 TEST_F(ProvisioningTest, C7_ARescheduleUnderAReservationReportsItAndIsAskedAgain) {
   world.plugin.answer({{plugin::ReplyCode::reschedule, "no slot"}}, true);
   world.addClaim("a", "late", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   EXPECT_EQ(world.reason("a"), "ProvisionFailed");
   EXPECT_NE(world.message("a").find("no slot"), std::string::npos) << world.message("a");
   world.plugin.answer({});

@@ -122,10 +122,7 @@ TEST_F(WholeCardsTest, AllWaysToAskForAWholeCardFollowIt) {
 
 TEST_F(WholeCardsTest, ItFollowsWhileItsPodRuns) {
   bind("a", {{"gpu", "1"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   memory(cardOf("a"), 15 * kGi);
   has("a", 15 * kGi);
   EXPECT_EQ(status("a", "Bound"), "True");

@@ -33,6 +33,15 @@ class ResourceClaimTest : public ReconcileTest {
     }
     driver.reset();
   }
+  /// A ResourceClaim of another driver's device, with the name of a claim.
+  void addForeignResourceClaim(const std::string& name) {
+    core::ResourceClaim foreign;
+    foreign.metadata.name = name;
+    foreign.metadata.namespace_ = "default";
+    foreign.deviceClassName = "other";
+    foreign.requestName = "x";
+    (void)World::must(world.client.create(foreign));
+  }
   void pod(const std::string& name, const std::vector<std::string>& claims, const std::string& cpu,
            int64_t priority = 0, bool gate = true) {
     auto made = World::podOf(name, claims, gate);
@@ -293,12 +302,7 @@ TEST_F(ResourceClaimTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTh
 }
 
 TEST_F(ResourceClaimTest, AnAnnotatedNameThatIsAForeignResourceClaimIsReportedOnThePod) {
-  core::ResourceClaim foreign;
-  foreign.metadata.name = "a";
-  foreign.metadata.namespace_ = "default";
-  foreign.deviceClassName = "other";
-  foreign.requestName = "x";
-  (void)World::must(world.client.create(foreign));
+  addForeignResourceClaim("a");
   auto made = World::podOf("p", {"a"});
   made.metadata.annotations = {{"egpuc.elasticgpu.io/x", "a"}};
   (void)World::must(world.client.create(made));
@@ -374,12 +378,7 @@ TEST_F(ResourceClaimTest, AWholeNamespaceGoes) {
 }
 
 TEST_F(ResourceClaimTest, W7_ResourceClaimConflict) {
-  core::ResourceClaim foreign;
-  foreign.metadata.name = "a";
-  foreign.metadata.namespace_ = "default";
-  foreign.deviceClassName = "other";
-  foreign.requestName = "x";
-  (void)support::World::must(world.client.create(foreign));
+  addForeignResourceClaim("a");
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -389,12 +388,7 @@ TEST_F(ResourceClaimTest, W7_ResourceClaimConflict) {
 }
 
 TEST_F(ResourceClaimTest, W7_ResourceClaimConflictIsWhyAFirstConsumersClaimWaits) {
-  core::ResourceClaim foreign;
-  foreign.metadata.name = "a";
-  foreign.metadata.namespace_ = "default";
-  foreign.deviceClassName = "other";
-  foreign.requestName = "x";
-  foreign = support::World::must(world.client.create(foreign));
+  addForeignResourceClaim("a");
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   settle();
   ASSERT_EQ(world.reason("a"), "WaitingForConsumer");
@@ -420,12 +414,7 @@ TEST_F(ResourceClaimTest, W8_AClearedAllocationOfABoundClaimIsWrittenAgainWithBa
 }
 
 TEST_F(ResourceClaimTest, AResourceClaimWhoseNameIsTakenIsMadeOnceItIsFree) {
-  core::ResourceClaim foreign;
-  foreign.metadata.name = "a";
-  foreign.metadata.namespace_ = "default";
-  foreign.deviceClassName = "other";
-  foreign.requestName = "x";
-  (void)support::World::must(world.client.create(foreign));
+  addForeignResourceClaim("a");
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -437,12 +426,7 @@ TEST_F(ResourceClaimTest, AResourceClaimWhoseNameIsTakenIsMadeOnceItIsFree) {
 }
 
 TEST_F(ResourceClaimTest, AResourceClaimWhoseNameWasTakenIsNotHeldAgainstAClaimWithoutPods) {
-  core::ResourceClaim foreign;
-  foreign.metadata.name = "a";
-  foreign.metadata.namespace_ = "default";
-  foreign.deviceClassName = "other";
-  foreign.requestName = "x";
-  (void)support::World::must(world.client.create(foreign));
+  addForeignResourceClaim("a");
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
@@ -453,10 +437,7 @@ TEST_F(ResourceClaimTest, AResourceClaimWhoseNameWasTakenIsNotHeldAgainstAClaimW
 
 TEST_F(ResourceClaimTest, APodReportsThatItsClaimsResourceClaimIsStillUsedByOthers) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
-  world.addPod("p", {"a"});
-  settle();
-  world.schedule("p");
-  settle();
+  runPod("p", {"a"});
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   world.addPod("q", {"a"});
   settle();
