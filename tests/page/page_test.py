@@ -37,14 +37,14 @@ class Api:
         with open(kubeconfig, encoding="utf-8") as file:
             self.url = re.search(r"server: (\S+)", file.read()).group(1)
 
-    def create(self, path, body):
+    def create(self, path, body, group=GROUP):
         body.setdefault("apiVersion", "elasticgpu.io/v1alpha")
-        request = urllib.request.Request(self.url + GROUP + path, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
+        request = urllib.request.Request(self.url + group + path, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
-    def claim(self, name, requests, annotations=None, **spec):
-        self.create("/namespaces/default/elasticgpuclaims", {
+    def claim(self, name, requests, annotations=None, namespace="default", **spec):
+        self.create(f"/namespaces/{namespace}/elasticgpuclaims", {
             "kind": "ElasticGPUClaim", "metadata": {"name": name, "annotations": annotations or {}},
             "spec": {"egpuClassName": "share", "resources": {"requests": {f"{SHARE}/{key}": value for key, value in requests.items()}}, **spec}})
 
