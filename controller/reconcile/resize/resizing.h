@@ -5,7 +5,8 @@
 // RESIZE. (C15) Only if the class is resizable and the device was made for the claim. Growing and
 // shrinking use one order, so that an entry is never below the amounts in force. Each target has a
 // number, higher than that of the previous one; a new target may come at any time. Too large, over
-// quota, or no such slot in the plugin: reported (Resized is False), and nothing is written.
+// quota, or no such slot in the plugin: reported (Resized is False), and nothing is written. Growing
+// waits in queue order, as pending claims do; shrinking does not.
 //   R1   Device spec.target, with resourceVersion: the intent. It has amounts on the same cards,
 //        and the requests that they are made of. 409: read again. Crash: found because its number
 //        differs from that of status.inForce; then R2 as it states, or another R1.
