@@ -67,12 +67,13 @@ TEST_F(AllocatorTest, ARequestAdmittedBeforeAReleaseIsNotDecided) {
 }
 
 TEST_F(AllocatorTest, AResizeThatGrowsYieldsToEarlierRequestsAndOneThatShrinksDoesNot) {
+  card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
   device("d", "n1", "Bound");
   const auto resized = *stores.devices.get({"", "d"});
   auto grows = ask("k", 700), shrinks = ask("k", 500);
   EXPECT_FALSE(view.decideResize(grows, resized, false)) << "others come first";
   EXPECT_TRUE(view.decideResize(shrinks, resized, false).value().inPlace);
-  ASSERT_TRUE(view.decideAndAssume(ask("other", 100)).fits);
+  ASSERT_TRUE(view.decideAndAssume(ask("other", 100)).fits) << view.allocationMap().totals().usedCore;
   grows.order.releases = shrinks.order.releases = view.releases();
   view.forget("other");
   EXPECT_FALSE(view.decideResize(grows, resized, true)) << "the release belongs to the first request";
