@@ -404,4 +404,9 @@ void Allocator::listen(ClusterListener& listener) {
   state_->hasListener = true;
 }
 
+void Allocator::show() {
+  const base::MutexLock lock(state_->mutex);
+  state_->cluster.cluster().show();
+}
+
 }  // namespace egpu::allocator

@@ -110,6 +110,12 @@ void ObservedCluster::name(HolderNamed holder) {
   note(*known);
 }
 
+void ObservedCluster::nameAssumed(HolderNamed holder) {
+  if (!hasListener()) return;
+  auto& known = holders_[holder.uid];
+  known = std::make_shared<const HolderNamed>(std::move(holder));
+}
+
 void ObservedCluster::nameIfUnknown(const std::string& uid, const std::string& claim) {
   if (hasListener() && !holders_.contains(uid)) name({uid, claim, {}, {}, -1});
 }

@@ -80,6 +80,7 @@ struct Decided {
     std::string claimUid;
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
+    std::string className{};
   };
   std::vector<SchedulingRequest> asks;         ///< placed on one node, all or none
   std::vector<scheduler::Decision> decisions;  ///< one per request; empty if nothing fits
@@ -142,6 +143,8 @@ class ObservedCluster : public scheduler::Cluster {
   void note(Change change);
   /// Reports the claim of a holder, if it is new. No-op without a listener.
   void name(HolderNamed holder);
+  /// As name(), for a decision that was reported, so that only a snapshot names its holder.
+  void nameAssumed(HolderNamed holder);
   /// As name(), for a holder of which the claim's name alone is known. Keeps what name() has reported.
   void nameIfUnknown(const std::string& uid, const std::string& claim);
   /// The holder has nothing any more. Not reported: giveBack() was.

@@ -180,7 +180,7 @@ void CardTimeAccount::nameFrom(const JournalRecord& record) {
     for (const auto& ask : record.decision->asks) {
       claimNames_.try_emplace(ask.uid, ask.claim);
       const auto holder = std::string(kAssumed) + ask.uid;
-      if (!holders_.contains(holder)) name({holder, ask.claim, ask.uid, {}, {}});
+      if (!holders_.contains(holder)) name({holder, ask.claim, ask.uid, ask.className, {}});
     }
   if (record.device && !holders_.contains(record.device->device))
     if (const auto claim = claimNames_.find(record.device->claim); claim != claimNames_.end())

@@ -123,6 +123,7 @@ void fields(auto& v, Is<JournalAsk> auto& o) {
   v.always("request", o.request);
   v("node", o.node);
   v("cards", o.cards);
+  v("class", o.className);
 }
 
 void fields(auto& v, Is<JournalDecision> auto& o) {

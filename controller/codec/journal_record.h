@@ -71,6 +71,7 @@ struct JournalAsk {
   scheduler::Request request;
   std::string node;  ///< empty: the request fits nowhere
   std::vector<JournalGiven> cards;
+  std::string className{};  ///< JSON: class
 };
 struct JournalDecision {
   std::vector<JournalAsk> asks;

@@ -50,7 +50,8 @@ JournalRecord recordOf(const allocator::Decided& decided) {
   auto& decision = record.decision.emplace();
   for (std::size_t i = 0; i < decided.asks.size(); ++i) {
     const auto& from = decided.asks[i];
-    auto& ask = decision.asks.emplace_back(codec::JournalAsk{from.claim, from.claimUid, from.request, {}, {}});
+    auto& ask =
+        decision.asks.emplace_back(codec::JournalAsk{from.claim, from.claimUid, from.request, {}, {}, from.className});
     if (decided.decisions.empty()) continue;
     ask.node = decided.decisions[i].node;
     for (const auto& placement : decided.decisions[i].placements)

@@ -60,6 +60,8 @@ class PlainBill {
     if (record.giveBack && cards_.contains(record.giveBack->card))
       cards_[record.giveBack->card].takes.erase(record.giveBack->by);
     if (record.holder) claims_[record.holder->by] = record.holder->claim;
+    if (record.decision)
+      for (const auto& ask : record.decision->asks) claims_["claim/" + ask.uid] = ask.claim;
     if (record.complete) {
       for (const auto& [name, card] : cards_)
         if (before_.contains(name)) total += now_ - gapFrom_;
@@ -105,25 +107,20 @@ class RandomCluster {
  public:
   explicit RandomCluster(unsigned seed) : random_(seed) {
     for (const std::string node : {"n1", "n2"}) cluster.node(node);
-    for (int i = 0; i < 4; ++i) cluster.card(cardName(i), i % 2 == 0 ? "n1" : "n2", i);
+    for (int i = 0; i < 4; ++i) addCard();
   }
   void step() {
     cluster.clock.advance(milliseconds(pick(5000)));
     switch (pick(8)) {
       case 0:
-        cluster.node(pick(2) == 0 ? "n1" : "n2", pick(2) == 0);
+        cluster.node(pick(2) == 0 ? "n1" : "n2", pick(4) > 0);
         break;
       case 1:
-        cluster.ill(cardName(pick(4)), pick(2) == 0);
+        cluster.ill(anyCard(), pick(4) == 0);
         break;
-      case 2: {
-        const auto card = pick(4);
-        if (pick(3) == 0)
-          cluster.cardGone(cardName(card));
-        else if (!cluster.stores.cards.get({"", cardName(card)}))
-          cluster.card(cardName(card), card % 2 == 0 ? "n1" : "n2", card);
+      case 2:
+        changeCards();
         break;
-      }
       case 3:
       case 4:
         if (!bound_.empty()) {
@@ -151,7 +148,18 @@ class RandomCluster {
   WatchedCluster cluster;
 
  private:
-  static std::string cardName(int i) { return "card-" + std::to_string(i); }
+  void addCard() {
+    const int i = ++lastCard_;
+    cards_.push_back("card-" + std::to_string(i));
+    cluster.card(cards_.back(), i % 2 == 0 ? "n1" : "n2", i);
+  }
+  const std::string& anyCard() { return cards_[static_cast<std::size_t>(pick(static_cast<int>(cards_.size())))]; }
+  void changeCards() {
+    if (cards_.size() < 5) return addCard();
+    const auto gone = anyCard();
+    cluster.cardGone(gone);
+    std::erase(cards_, gone);
+  }
   int pick(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
   void bind() {
     auto ask = WatchedCluster::ask("u" + std::to_string(++last_), 50 + pick(500));
@@ -165,8 +173,8 @@ class RandomCluster {
   }
 
   std::mt19937 random_;
-  std::vector<std::string> bound_;
-  int last_ = 0;
+  std::vector<std::string> bound_, cards_;
+  int last_ = 0, lastCard_ = 0;
 };
 
 /// Compares the bill with the plain one. Returns the number of gaps.

@@ -335,7 +335,7 @@ void ClusterState::assume(const SchedulingRequest& ask, const scheduler::Decisio
   assumption.number = ++lastNumber_;
   assumption.inGang.reset();
   if (ofGang) assumption.inGang = decision;
-  cluster_.name({assumedKey(ask.claimUid), ask.claim, ask.claimUid, ask.className, -1});
+  cluster_.nameAssumed({assumedKey(ask.claimUid), ask.claim, ask.claimUid, ask.className, -1});
   writes_.hasAssumptions.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});
