@@ -221,7 +221,9 @@ void warn(const std::string& text) { std::fprintf(stderr, "warning: %s\n", base:
 void warnOfMissing(const billing::CardTimeTotal& total, const billing::BillWindow& window) {
   const bool isLate = window.from != billing::BillWindow().from && total.from > window.from;
   const bool isShort = window.to != billing::BillWindow().to && total.to < window.to;
-  if (isLate || isShort)
+  if (total.from >= total.to)
+    warn("the journal describes no part of this time");
+  else if (isLate || isShort)
     warn("the journal describes only the time from " + base::rfc3339(wallOf(total.from)) + " to " +
          base::rfc3339(wallOf(total.to)));
   if (total.gaps > 0)

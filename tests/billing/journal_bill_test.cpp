@@ -281,6 +281,34 @@ TEST(JournalBill, PodsThatRunAreRecorded) {
   EXPECT_EQ(times, (std::map<std::string, int64_t>{{"", 2000}, {"p", 2000}}));
 }
 
+TEST(JournalBill, TheUsageInTheStatusOfAClaimIsRecorded) {
+  WatchedCluster cluster;
+  addTwoNodes(cluster);
+  const auto ask = WatchedCluster::ask("a", 1000);
+  cluster.claim("a");
+  cluster.bind(ask, cluster.view.decideAndAssume(ask));
+  const auto report = [&cluster](const std::string& core) {
+    cache::Claim claim = *cluster.stores.claims.get({"ns", "a"});
+    claim.metadata.resourceVersion = cluster.next();
+    claim.status.usage = v1alpha::ClaimUsage{core, "1Gi", core + ", 1Gi", "2026-01-01T00:00:00Z"};
+    cluster.stores.claims.informed(claim);
+    cluster.clock.advance(milliseconds(1000));
+  };
+  const auto used = [&cluster]() -> std::optional<int64_t> {
+    for (const auto& row : billRows(totalOf(cluster).times, *BillFields::of({"claim"}), {}))
+      if (row.key.kind == CardTimeKind::claim) return row.usedMilliseconds;
+    return {};
+  };
+  cluster.clock.advance(milliseconds(1000));
+  report("35%");
+  report("");
+  EXPECT_EQ(used(), 350);
+  report("80%");
+  cluster.node("n1", false);
+  cluster.node("n2", false);
+  EXPECT_EQ(used(), 350 + 800);
+}
+
 TEST(JournalBill, ARecordPerMinuteTellsThatNothingIsMissing) {
   WatchedCluster cluster;
   addTwoNodes(cluster);

@@ -302,6 +302,8 @@ def bill(r, e, s, kubectl, folder):
             and abs(sum(a["gpuCost"] for a in allocations.values()) - total["cardMilliseconds"] / 1_800_000) < 1e-6
             and any("__idle__" in n for n in allocations), allocations)
     r.check("YAML", yaml.safe_load(e.ok("bill", folder, "-o", "yaml", *window)) == total)
+    early = e.run("bill", folder, "--to", "2020-01-01").stderr.decode()
+    r.check("a time before the journal", "no part of this time" in early and "No card time found" in early, early)
     e.refused("bill without a folder", ["bill"], ["FOLDER"], 2)
     e.refused("a folder without a journal", ["bill", s.work], ["no journal-"])
     e.refused("a time that is none", ["bill", folder, "--from", "yesterday"], ["--from", "2026-01-31T12:00:00Z"], 2)
