@@ -309,6 +309,26 @@ TEST(JournalBill, TheUsageInTheStatusOfAClaimIsRecorded) {
   EXPECT_EQ(used(), 350 + 800);
 }
 
+TEST(JournalBill, AReleasedDeviceCostsItsFormerClaimNothing) {
+  WatchedCluster cluster;
+  addTwoNodes(cluster);
+  const auto ask = WatchedCluster::ask("a", 1000);
+  cluster.claim("a");
+  cluster.bind(ask, cluster.view.decideAndAssume(ask));
+  cluster.clock.advance(milliseconds(1000));
+  cluster.stores.claims.observedGone({"ns", "a"}, "a");
+  auto device = *cluster.stores.devices.get({"", "d-a"});
+  device.metadata.resourceVersion = cluster.next();
+  device.status.phase = "Released";
+  cluster.stores.devices.informed(device);
+  cluster.clock.advance(milliseconds(3000));
+  cluster.node("n1", false);
+  std::map<std::string, int64_t> times;
+  for (const auto& row : billRows(totalOf(cluster).times, *BillFields::of({"claim"}), {}))
+    times[std::string(nameOf(row.key.kind))] += row.cardMilliseconds;
+  EXPECT_EQ(times, (std::map<std::string, int64_t>{{"claim", 1000}, {"retained", 3000}, {"idle", 4000}}));
+}
+
 TEST(JournalBill, ARecordPerMinuteTellsThatNothingIsMissing) {
   WatchedCluster cluster;
   addTwoNodes(cluster);

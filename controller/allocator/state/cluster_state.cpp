@@ -56,7 +56,7 @@ int64_t usedCoreOf(const cache::Claim& claim) {
 HolderNamed holderOf(const cache::Stores& stores, const cache::Gpu& device) {
   HolderNamed holder{device.metadata.uid, {}, {}, device.spec.className, -1};
   const auto& ref = device.spec.claimRef;
-  if (!ref) return holder;
+  if (!ref || device.status.phase == phase::kReleased) return holder;  // the claim of a Released device is gone
   holder.claim = ref->namespace_ + "/" + ref->name;
   holder.claimUid = ref->uid;
   const auto claim = stores.claims.get({ref->namespace_, ref->name});
@@ -153,11 +153,10 @@ void ClusterState::refreshDevice(const std::string& name) {
     }
     if (fresh || was->spec.nodeName != device->spec.nodeName || isCommitted(*was) != isCommitted(*device))
       for (const auto* card : entry.second.cards) updateSchedulability(*card);
-    if (!fresh && was->spec.claimRef != device->spec.claimRef) {
-      if (cluster_.hasListener()) cluster_.name(holderOf(stores_, *device));
+    if (!fresh && cluster_.hasListener()) cluster_.name(holderOf(stores_, *device));
+    if (!fresh && was->spec.claimRef != device->spec.claimRef)
       for (auto* const card : entry.second.cards)
         if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
-    }
     // A device that is being deleted may arrive late, when its claim has been decided again: keep that assumption.
     if (fresh || !device->metadata.deleting()) confirm(*device);
   }
