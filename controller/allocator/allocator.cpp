@@ -406,6 +406,12 @@ void Allocator::onDecision(std::function<void(bool fits, double seconds)> listen
 void Allocator::listen(ClusterListener& listener) {
   const base::MutexLock lock(state_->mutex);
   state_->cluster.cluster().setListener(&listener);
+  state_->hasListener = true;
+}
+
+void Allocator::show() {
+  const base::MutexLock lock(state_->mutex);
+  state_->cluster.cluster().show();
 }
 
 }  // namespace egpu::allocator

@@ -149,6 +149,8 @@ class Allocator {
   /// Reports every change of the cluster state, and every decision, to `listener`. Set before the stores fill;
   /// `listener` must outlive the allocator.
   void listen(ClusterListener& listener);
+  /// Reports the whole cluster to the listener if it wants that. Otherwise it waits for the next decision.
+  void show();
 
  private:
   std::unique_ptr<AllocatorState> state_;

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
 #include "api/v1alpha/size.h"
 #include "controller/scheduler/quota/parts_on.h"
 #include "controller/scheduler/quota/within.h"
@@ -14,6 +15,12 @@ namespace egpu::allocator {
 namespace {
 
 constexpr std::chrono::microseconds kYieldTime{50};
+
+/// Claims of a pod that has a node and has not ended.
+std::vector<std::string> claimsInUse(const core::Pod* pod) {
+  if (pod == nullptr || pod->nodeName.empty() || pod->finished()) return {};
+  return v1alpha::claimNames(*pod);
+}
 
 }  // namespace
 
@@ -49,6 +56,7 @@ AllocatorState::AllocatorState(cache::Stores& from)
       [this](const auto* before, const auto* after) { refreshDevice((after ? after : before)->metadata.name); });
   stores.taintRules.listen([this](const auto* before, const auto* after) { refreshTaint(before, after); });
   stores.quotas.listen([this](const auto* before, const auto* after) { refreshQuota(before, after); });
+  stores.pods.listen([this](const auto* before, const auto* after) { refreshPod(before, after); });
 }
 
 void AllocatorState::yield() {
@@ -61,6 +69,10 @@ void AllocatorState::refreshClaim(const cache::Claim* before, const cache::Claim
   const bool same = before && after && before->metadata.uid == after->metadata.uid;
   if (after && (after->status.nominated || (same && before->status.nominated))) refreshNomination(*after, false);
   if (before && !same && before->status.nominated) refreshNomination(*before, true);
+  if (hasListener && same && before->status.usage != after->status.usage) {
+    const base::MutexLock lock(mutex);
+    cluster.nameDevicesOf(after->metadata.uid);
+  }
   if (!before || same) return;
   const auto& uid = before->metadata.uid;
   {
@@ -71,6 +83,13 @@ void AllocatorState::refreshClaim(const cache::Claim* before, const cache::Claim
     cluster.cluster().note(ClaimGone{uid});
   }
   announce();
+}
+
+void AllocatorState::refreshPod(const core::Pod* before, const core::Pod* after) {
+  if (!hasListener || claimsInUse(before) == claimsInUse(after)) return;
+  const auto key = core::keyOf((after ? after : before)->metadata);
+  const base::MutexLock lock(mutex);
+  cluster.cluster().use({key.str(), claimsInUse(stores.pods.get(key).get())});
 }
 
 void AllocatorState::refreshNomination(const cache::Claim& claim, bool isGone) {

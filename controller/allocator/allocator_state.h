@@ -123,6 +123,7 @@ struct AllocatorState {
   PendingWrites writes;
   std::atomic<uint64_t> releases{0};            ///< announced; written with `mutex` held, read without it
   std::atomic<bool> hasReservations{false};     ///< written with `mutex` held, read without it
+  std::atomic<bool> hasListener{false};         ///< set before the stores fill
   std::atomic<bool> isSearchingForNode{false};  ///< a search for a node to reserve runs without `mutex`
   // Listeners; see Allocator. Set before the stores fill.
   std::function<void()> onCapacity;
@@ -145,6 +146,7 @@ struct AllocatorState {
   void refreshCard(const cache::Gpu* before, const cache::Gpu* after);
   void refreshTaint(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
   void refreshQuota(const cache::Quota* before, const cache::Quota* after);
+  void refreshPod(const core::Pod* before, const core::Pod* after);
 };
 
 }  // namespace egpu::allocator

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace egpu::allocator {
 
@@ -101,10 +102,42 @@ void ObservedCluster::note(Change change) {
   listener_->changed(std::move(change));
 }
 
+void ObservedCluster::name(HolderNamed holder) {
+  if (!hasListener()) return;
+  auto& known = holders_[holder.uid];
+  if (known && *known == holder) return;
+  known = std::make_shared<const HolderNamed>(std::move(holder));
+  note(*known);
+}
+
+void ObservedCluster::nameAssumed(HolderNamed holder) {
+  if (!hasListener()) return;
+  auto& known = holders_[holder.uid];
+  known = std::make_shared<const HolderNamed>(std::move(holder));
+}
+
+void ObservedCluster::nameIfUnknown(const std::string& uid, const std::string& claim) {
+  if (hasListener() && !holders_.contains(uid)) name({uid, claim, {}, {}, -1});
+}
+
+void ObservedCluster::use(PodUses uses) {
+  if (!hasListener()) return;
+  const auto known = pods_.find(uses.pod);
+  if (known == pods_.end() ? uses.claims.empty() : *known->second == uses) return;
+  if (uses.claims.empty())
+    pods_.erase(known);
+  else
+    pods_[uses.pod] = std::make_shared<const PodUses>(uses);
+  note(std::move(uses));
+}
+
 void ObservedCluster::show() {
   if (!hasListener() || !listener_->wantsAll()) return;
   reprice();
-  listener_->all(*this);
+  ClaimUsers users;
+  for (const auto& [uid, holder] : holders_) users.holders.push_back(holder);
+  for (const auto& [name, pod] : pods_) users.pods.push_back(pod);
+  listener_->all(*this, std::move(users));
 }
 
 void ObservedCluster::decided(Decided decided) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,8 +41,30 @@ struct DeviceMade {
 struct ClaimGone {
   std::string uid;
 };
+/// Claim of a holder (Took::uid), and its usage. Reported before its first Took, and again when it changes. Accounts
+/// need it, decisions do not.
+struct HolderNamed {
+  std::string uid;        ///< as in Took
+  std::string claim;      ///< "namespace/name"; empty = a device without a claim
+  std::string claimUid;   ///< empty = not known
+  std::string className;  ///< empty = not known
+  int64_t usedCore = -1;  ///< usage in the claim's status, milli-cards of all its cards together; -1 = not known
+  bool operator==(const HolderNamed&) const = default;
+};
+/// Claims of a pod that has a node and has not ended; replaces its earlier report. Accounts need it, decisions do not.
+struct PodUses {
+  std::string pod;                  ///< "namespace/name"
+  std::vector<std::string> claims;  ///< names, in the namespace of the pod; empty = it has ended
+  bool operator==(const PodUses&) const = default;
+};
 using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, CardGone, Took, GaveBack, Asked,
-                            DeviceMade, ClaimGone>;
+                            DeviceMade, ClaimGone, HolderNamed, PodUses>;
+
+/// Present holders and pods, for a snapshot. The values never change, so that a copy is cheap.
+struct ClaimUsers {
+  std::vector<std::shared_ptr<const HolderNamed>> holders;
+  std::vector<std::shared_ptr<const PodUses>> pods;
+};
 
 /// Answers of a decision's node predicate. If there are very many nodes, only one of the two lists is kept.
 struct PredicateTrace {
@@ -57,6 +80,7 @@ struct Decided {
     std::string claimUid;
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
+    std::string className{};
   };
   std::vector<SchedulingRequest> asks;         ///< placed on one node, all or none
   std::vector<scheduler::Decision> decisions;  ///< one per request; empty if nothing fits
@@ -71,8 +95,8 @@ class ClusterListener {
   virtual ~ClusterListener() = default;
   /// True if the listener needs all() before the next decision.
   virtual bool wantsAll() const = 0;
-  /// Receives the current cluster. Later changes apply to it.
-  virtual void all(const scheduler::Cluster& cluster) = 0;
+  /// Receives the current cluster, with the users of its cards. Later changes apply to them.
+  virtual void all(const scheduler::Cluster& cluster, ClaimUsers users) = 0;
   virtual void changed(Change change) = 0;
   virtual void decided(Decided decided) = 0;
 };
@@ -117,6 +141,16 @@ class ObservedCluster : public scheduler::Cluster {
 
   /// Reports a change that is not a change of the cluster itself.
   void note(Change change);
+  /// Reports the claim of a holder, if it is new. No-op without a listener.
+  void name(HolderNamed holder);
+  /// As name(), for a decision that was reported, so that only a snapshot names its holder.
+  void nameAssumed(HolderNamed holder);
+  /// As name(), for a holder of which the claim's name alone is known. Keeps what name() has reported.
+  void nameIfUnknown(const std::string& uid, const std::string& claim);
+  /// The holder has nothing any more. Not reported: giveBack() was.
+  void forgetName(const std::string& uid) { holders_.erase(uid); }
+  /// Reports the claims of a pod, if they are new. No-op without a listener.
+  void use(PodUses uses);
   /// Reports the whole cluster, if the listener needs it. Call before a decision.
   void show();
   void decided(Decided decided);
@@ -124,6 +158,9 @@ class ObservedCluster : public scheduler::Cluster {
  private:
   ClusterListener* listener_ = nullptr;
   uint64_t changes_ = 0;
+  // Reported and still valid; empty without a listener.
+  std::unordered_map<std::string, std::shared_ptr<const HolderNamed>> holders_;  ///< by uid
+  std::unordered_map<std::string, std::shared_ptr<const PodUses>> pods_;         ///< by name
 };
 
 }  // namespace egpu::allocator

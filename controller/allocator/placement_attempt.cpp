@@ -9,7 +9,7 @@ void report(ObservedCluster& cluster, std::span<const SchedulingRequest> asks,
             const std::vector<scheduler::Decision>& decisions, PredicateTrace nodes, bool isIrreproducible) {
   if (!cluster.hasListener()) return;
   Decided decided{{}, decisions, std::move(nodes), isIrreproducible};
-  for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request});
+  for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request, ask.className});
   cluster.decided(std::move(decided));
 }
 

@@ -86,6 +86,19 @@ void fields(auto& v, Is<JournalDevice> auto& o) {
   v("claim", o.claim);
 }
 
+void fields(auto& v, Is<JournalHolder> auto& o) {
+  v("by", o.by);
+  v("claim", o.claim);
+  v("uid", o.uid);
+  v("class", o.className);
+  v("usedCore", o.usedCore);
+}
+
+void fields(auto& v, Is<JournalPod> auto& o) {
+  v("name", o.name);
+  v("claims", o.claims);
+}
+
 void fields(auto& v, Is<JournalDemand::Class> auto& o) {
   v.always("request", o.request);
   v("weight", o.weight);
@@ -110,6 +123,7 @@ void fields(auto& v, Is<JournalAsk> auto& o) {
   v.always("request", o.request);
   v("node", o.node);
   v("cards", o.cards);
+  v("class", o.className);
 }
 
 void fields(auto& v, Is<JournalDecision> auto& o) {
@@ -132,6 +146,9 @@ void fields(auto& v, Is<JournalRecord> auto& o) {
   v("giveBack", o.giveBack);
   v("device", o.device);
   v("claimGone", o.claimGone);
+  v("holder", o.holder);
+  v("pod", o.pod);
+  v("alive", o.alive);
   v("complete", o.complete);
   v("asked", o.asked);
   v("decision", o.decision);

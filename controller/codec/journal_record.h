@@ -37,6 +37,19 @@ struct JournalTake {
 struct JournalDevice {
   std::string device, claim;  ///< uids
 };
+/// Claim of what takes a card.
+struct JournalHolder {
+  std::string by;                     ///< as in JournalTake
+  std::string claim;                  ///< "namespace/name"; empty: a device without a claim
+  std::string uid;                    ///< uid of the claim; empty: not known
+  std::string className;              ///< JSON: class; empty: not known
+  std::optional<int64_t> usedCore{};  ///< usage, milli-cards of all cards of the claim; absent: not known
+};
+/// Claims that a pod uses while it has a node and has not ended.
+struct JournalPod {
+  std::string name;                 ///< "namespace/name"
+  std::vector<std::string> claims;  ///< names in its namespace; empty: it has ended
+};
 /// Demand that the scheduler has learned. Fractions are hexadecimal text, so that they are exact.
 struct JournalDemand {
   struct Class {
@@ -58,6 +71,7 @@ struct JournalAsk {
   scheduler::Request request;
   std::string node;  ///< empty: the request fits nowhere
   std::vector<JournalGiven> cards;
+  std::string className{};  ///< JSON: class
 };
 struct JournalDecision {
   std::vector<JournalAsk> asks;
@@ -78,6 +92,9 @@ struct JournalRecord {
   std::optional<JournalTake> take{}, giveBack{};
   std::optional<JournalDevice> device{};
   std::string claimGone;
+  std::optional<JournalHolder> holder{};
+  std::optional<JournalPod> pod{};
+  bool alive = false;     ///< no record is missing up to this time
   bool complete = false;  ///< end of the snapshot; the following records are changes
   std::optional<scheduler::Request> asked{};
   std::optional<JournalDecision> decision{};

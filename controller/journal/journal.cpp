@@ -43,12 +43,12 @@ int64_t Journal::wall() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch()).count();
 }
 
-void Journal::all(const scheduler::Cluster& cluster) {
+void Journal::all(const scheduler::Cluster& cluster, allocator::ClaimUsers users) {
   auto copy = std::make_shared<const scheduler::Cluster>(cluster);
   const base::MutexLock lock(mutex_);
   // A snapshot is accepted even if the buffer is full: it is a single entry, and no other one follows until it is
   // written.
-  unwritten_.push_back({wall(), Whole{std::move(copy), recording_}});
+  unwritten_.push_back({wall(), Whole{std::move(copy), std::move(users), recording_}});
   recording_ = began_ = handed_ = true;
   wants_.store(false, std::memory_order_relaxed);
 }
@@ -81,6 +81,9 @@ std::deque<Journal::TimedChange> Journal::next(const std::stop_token& stop) {
   hurry_ = handed_ = false;
   free_ = kBuffered;
   writing_ = true;
+  const auto now = clock_.now();
+  if (unwritten_.empty() && recording_ && intact_ && now >= aliveAt_) unwritten_.push_back({wall(), Alive{}});
+  if (!unwritten_.empty()) aliveAt_ = now + kAliveInterval;
   return std::exchange(unwritten_, {});
 }
 
@@ -114,10 +117,7 @@ std::size_t Journal::write(const std::deque<TimedChange>& entries) {
       ++lost;
       continue;
     }
-    const auto* change = std::get_if<allocator::Change>(&entry.what);
-    auto record = change != nullptr ? recordOf(*change) : recordOf(std::get<allocator::Decided>(entry.what));
-    record.time = entry.time;
-    lines.append(codec::encode(record)).push_back('\n');
+    lines.append(codec::encode(recordOf(entry))).push_back('\n');
     ++held;
     if (lines.size() >= kAtOnce) append();
   }
@@ -125,12 +125,24 @@ std::size_t Journal::write(const std::deque<TimedChange>& entries) {
   return lost;
 }
 
+codec::JournalRecord Journal::recordOf(const TimedChange& entry) {
+  codec::JournalRecord record;
+  if (const auto* change = std::get_if<allocator::Change>(&entry.what))
+    record = journal::recordOf(*change);
+  else if (const auto* decided = std::get_if<allocator::Decided>(&entry.what))
+    record = journal::recordOf(*decided);
+  else
+    record.alive = true;
+  record.time = entry.time;
+  return record;
+}
+
 Status Journal::begin(const Whole& whole, int64_t time) {
   const bool continues = whole.continues && intact_;
   intact_ = false;
   auto status = files_.begin(continues, time);
   std::string lines;
-  eachRecord(*whole.cluster, [&](codec::JournalRecord record) {
+  eachRecord(*whole.cluster, whole.users, [&](codec::JournalRecord record) {
     if (!status.ok()) return;
     record.time = time;
     lines.append(codec::encode(record)).push_back('\n');

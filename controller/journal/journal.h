@@ -21,6 +21,7 @@
 #include "controller/base/metrics.h"
 #include "controller/base/mutex.h"
 #include "controller/base/status.h"
+#include "controller/codec/journal_record.h"
 #include "controller/journal/files.h"
 
 namespace egpu::journal {
@@ -28,6 +29,8 @@ namespace egpu::journal {
 class Journal final : public allocator::ClusterListener {
  public:
   static constexpr std::size_t kBuffered = 16'384;  ///< maximum number of records in memory
+  /// Interval of records `alive` when nothing changes. They bound the time that a reader does not know after a crash.
+  static constexpr std::chrono::seconds kAliveInterval{60};
 
   /// Opens the folder and creates it if necessary. Fails if it can't be written or another process writes there.
   static base::Result<std::unique_ptr<Journal>> open(const std::string& folder, int64_t bytes,
@@ -40,7 +43,7 @@ class Journal final : public allocator::ClusterListener {
 
   // ClusterListener. Called by one thread at a time; flush() may be called by any thread.
   bool wantsAll() const override { return wants_.load(std::memory_order_relaxed); }
-  void all(const scheduler::Cluster& cluster) override;
+  void all(const scheduler::Cluster& cluster, allocator::ClaimUsers users) override;
   void changed(allocator::Change change) override { put(std::move(change)); }
   void decided(allocator::Decided decided) override { put(std::move(decided)); }
 
@@ -50,9 +53,11 @@ class Journal final : public allocator::ClusterListener {
  private:
   struct Whole {
     std::shared_ptr<const scheduler::Cluster> cluster;
+    allocator::ClaimUsers users;
     bool continues = false;
   };
-  using What = std::variant<Whole, allocator::Change, allocator::Decided>;
+  struct Alive {};
+  using What = std::variant<Whole, allocator::Change, allocator::Decided, Alive>;
   struct TimedChange {
     int64_t time = 0;  ///< milliseconds since 1970
     What what;
@@ -71,6 +76,7 @@ class Journal final : public allocator::ClusterListener {
   void ask(std::size_t taken, std::size_t unwritten);
   void failed(const base::Status& why);
   int64_t wall() const;
+  static codec::JournalRecord recordOf(const TimedChange& entry);
 
   static constexpr std::chrono::seconds kRetryBackoff{30};
 
@@ -80,7 +86,7 @@ class Journal final : public allocator::ClusterListener {
   Files files_;
   bool intact_ = false;  ///< the newest file contains all records since it was begun
   bool failing_ = false, useless_ = false;
-  base::Clock::Steady again_{};
+  base::Clock::Steady again_{}, aliveAt_{};
 
   std::atomic<bool> wants_{true};
   base::Mutex mutex_;

@@ -1,5 +1,6 @@
 #include "controller/journal/reading.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -79,18 +80,43 @@ class JournalFile {
   bool whole_ = true;
 };
 
+struct FileInOrder {
+  int64_t begin = 0;  ///< time of its first record
+  std::size_t folder = 0;
+  int64_t number = 0;
+  std::string path;
+};
+
+/// Returns 0 if it can't be read.
+int64_t timeOfFirstRecord(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  if (!std::getline(in, line)) return 0;
+  const auto record = codec::decodeJournalRecord(line);
+  return record ? record->time : 0;
+}
+
 }  // namespace
 
-Status read(const std::string& folder, const Reading& reading) {
-  const auto files = journalFiles(folder);
-  if (!files) return files.status();
-  if (files->empty()) return {Code::notFound, folder + ": there is no journal-*.jsonl"};
+Status read(const std::vector<std::string>& folders, const Reading& reading) {
+  std::vector<FileInOrder> all;
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    const auto files = journalFiles(folders[i]);
+    if (!files) return files.status();
+    if (files->empty()) return {Code::notFound, folders[i] + ": there is no journal-*.jsonl"};
+    int64_t begin = 0;
+    for (const auto& [number, path] : *files) {
+      if (folders.size() > 1) begin = std::max(begin, timeOfFirstRecord(path));  // the order in a folder stays
+      all.push_back({begin, i, number, path});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   bool follows = false;
-  int64_t last = 0;
-  for (const auto& [number, path] : *files) {
-    JournalFile file(path, reading);
-    follows = file.read(follows && number == last + 1);
-    last = number;
+  const FileInOrder* last = nullptr;
+  for (const auto& each : all) {
+    JournalFile file(each.path, reading);
+    follows = file.read(follows && last->folder == each.folder && each.number == last->number + 1);
+    last = &each;
   }
   return Status::okay();
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "controller/base/status.h"
 #include "controller/codec/journal_record.h"
@@ -17,9 +18,12 @@ struct Reading {
   std::function<void(const std::string&)> leftOut;
 };
 
-/// Reads all files of the folder. Skips a file whose snapshot is incomplete, all records of a file after one that can't
-/// be read, and a last line that is incomplete. Fails with Code::notFound if the folder can't be read or has no
-/// journal.
-base::Status read(const std::string& folder, const Reading& reading);
+/// Reads all files of the folders, in the order of their first records: replicas of a controller have a folder each.
+/// Skips a file whose snapshot is incomplete, all records of a file after one that can't be read, and a last line that
+/// is incomplete. Fails with Code::notFound if a folder can't be read or has no journal.
+base::Status read(const std::vector<std::string>& folders, const Reading& reading);
+inline base::Status read(const std::string& folder, const Reading& reading) {
+  return read(std::vector<std::string>{folder}, reading);
+}
 
 }  // namespace egpu::journal

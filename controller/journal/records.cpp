@@ -30,6 +30,11 @@ struct ToRecord {
   void operator()(const allocator::Asked& asked) const { out.asked = asked.request; }
   void operator()(const allocator::DeviceMade& made) const { out.device = {made.device, made.claim}; }
   void operator()(const allocator::ClaimGone& gone) const { out.claimGone = gone.uid; }
+  void operator()(const allocator::HolderNamed& named) const {
+    auto& holder = out.holder.emplace(codec::JournalHolder{named.uid, named.claim, named.claimUid, named.className});
+    if (named.usedCore >= 0) holder.usedCore = named.usedCore;
+  }
+  void operator()(const allocator::PodUses& uses) const { out.pod = {uses.pod, uses.claims}; }
 };
 
 }  // namespace
@@ -45,7 +50,8 @@ JournalRecord recordOf(const allocator::Decided& decided) {
   auto& decision = record.decision.emplace();
   for (std::size_t i = 0; i < decided.asks.size(); ++i) {
     const auto& from = decided.asks[i];
-    auto& ask = decision.asks.emplace_back(codec::JournalAsk{from.claim, from.claimUid, from.request, {}, {}});
+    auto& ask =
+        decision.asks.emplace_back(codec::JournalAsk{from.claim, from.claimUid, from.request, {}, {}, from.className});
     if (decided.decisions.empty()) continue;
     ask.node = decided.decisions[i].node;
     for (const auto& placement : decided.decisions[i].placements)
@@ -58,10 +64,13 @@ JournalRecord recordOf(const allocator::Decided& decided) {
   return record;
 }
 
-void eachRecord(const scheduler::Cluster& cluster, const std::function<void(const JournalRecord&)>& write) {
+void eachRecord(const scheduler::Cluster& cluster, const allocator::ClaimUsers& users,
+                const std::function<void(const JournalRecord&)>& write) {
   JournalRecord demand;
   demand.demand = demandOf(cluster.learned());
   write(demand);
+  for (const auto& holder : users.holders) write(recordOf(allocator::Change(*holder)));
+  for (const auto& pod : users.pods) write(recordOf(allocator::Change(*pod)));
   const auto writeCard = [&](const std::string& name) {
     JournalRecord record;
     record.card = {name, cluster.findCard(name).healthy, *cluster.describe(name)};

@@ -12,9 +12,10 @@ namespace egpu::journal {
 codec::JournalRecord recordOf(const allocator::Change& change);
 codec::JournalRecord recordOf(const allocator::Decided& decided);
 
-/// Passes the records of a complete snapshot to `write`: the learned demand, nodes, cards with their allocations, and
-/// finally `complete`.
-void eachRecord(const scheduler::Cluster& cluster, const std::function<void(const codec::JournalRecord&)>& write);
+/// Passes the records of a complete snapshot to `write`: the learned demand, users of claims, nodes, cards with their
+/// allocations, and finally `complete`.
+void eachRecord(const scheduler::Cluster& cluster, const allocator::ClaimUsers& users,
+                const std::function<void(const codec::JournalRecord&)>& write);
 
 codec::JournalDemand demandOf(const scheduler::Learned& learned);
 scheduler::Learned learnedOf(const codec::JournalDemand& demand);

@@ -108,6 +108,7 @@ void Replay::advance(int64_t time) {
 }
 
 void Replay::add(const JournalRecord& record, bool joined) {
+  if (record.alive || record.holder || record.pod) return;  // for accounts: no decision depends on them
   advance(record.time);
   if (record.journal || record.complete || skipping_) return picture(record, joined);
   if (record.demand) cluster_.learn(learnedOf(*record.demand));

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "controller/base/printable.h"
+#include "controller/billing/bill.h"
 #include "controller/kubectl/connection.h"
 #include "controller/kubectl/output.h"
 
@@ -48,6 +49,10 @@ void addNames(Words& out, const std::vector<std::string>& args, std::string_view
 bool addValues(Words& out, const std::string& flag, const std::vector<std::string>& args) {
   if (flag == "-o" || flag == "--output") {
     for (const char* each : {"wide", "json", "yaml"}) out.words.emplace_back(each, "");
+    if (args.front() == "bill")
+      for (const char* each : {"csv", "opencost"}) out.words.emplace_back(each, "");
+  } else if (flag == "--by") {
+    for (const auto& each : billing::BillFields::names()) out.words.emplace_back(each, "");
   } else if (flag == "--color") {
     for (const char* each : {"auto", "always", "never"}) out.words.emplace_back(each, "");
   } else if (flag == "-n" || flag == "--namespace") {
@@ -78,6 +83,8 @@ void addPositionals(Words& out, const std::string& verb, const std::vector<std::
     addNames(out, args, kOurs, "elasticgpuclasses", false);
   } else if (verb == "drain-card") {
     addNames(out, args, kOurs, "elasticgpus", false, "labelSelector=elasticgpu.io%2Frole%3Dcard");
+  } else if (verb == "bill") {
+    out.directive = kFiles;
   } else if (verb == "completion") {
     for (const char* each : {"bash", "zsh", "fish"}) out.words.emplace_back(each, "");
   }

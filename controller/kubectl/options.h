@@ -75,4 +75,14 @@ struct BundleOptions : VerbOptions {
   int logLines = 500;  ///< per pod of the installation; 0 = no logs
 };
 
+struct BillOptions {
+  OutputFlags output;                ///< also csv | opencost
+  std::vector<std::string> folders;  ///< folders of decision journals; at least one
+  std::string from, to;              ///< date or RFC 3339; empty = all that the journal has
+  std::vector<std::string> by;       ///< fields of the rows; empty = namespace, class, claim, pod
+  std::vector<std::string> prices;   ///< PRICE or MODEL=PRICE, of a card for an hour
+  std::string namespace_;            ///< only rows of this namespace; empty = all rows
+  std::string cluster;               ///< property of OpenCost's allocations; empty = none
+};
+
 }  // namespace egpu::kubectl

@@ -13,5 +13,6 @@ int tryVerb(const QuestionOptions& options);
 int drainCardVerb(const DrainCardOptions& options);
 int checkVerb(const CheckOptions& options);
 int bundleVerb(const BundleOptions& options);
+int billVerb(const BillOptions& options);
 
 }  // namespace egpu::kubectl

@@ -223,8 +223,8 @@ def flag_pages(folder):
               (re.match(r"  (--[\w-]+(?: [A-Z=]+)?)\s{2,}(.*)", line) for line in help_of(folder, "egpu-sanity")) if each]
     verbs = [each[1] for each in (re.match(r"  ([a-z][a-z-]+) {2,}\S", line) for line in help_of(folder, "kubectl-egpu")) if each and each[1] != "completion"]
     of_verb = {verb: flags_of(folder, "kubectl-egpu", verb) for verb in verbs}
-    # All verbs have the same -o, except map, which has more outputs.
-    everywhere = [line for line in of_verb["why"] if sum(line in lines for lines in of_verb.values()) >= len(verbs) - 1]
+    # All verbs have the same -o, except map, which has more outputs. bill reads files, so it has no flags of the cluster.
+    everywhere = [line for line in of_verb["why"] if sum(line in lines for verb, lines in of_verb.items() if verb != "bill") >= len(verbs) - 2]
     shared = [name_of(line) for line in standalone if line in run]
     return {
         "flags-controller.md": page("Flags of the controller", "Flags of `elastic-gpu-controller run`. Commands: `controller/cmd/README.md`.", ("run", run)),
@@ -234,8 +234,8 @@ def flag_pages(folder):
             ("Own flags", [line for line in standalone if line not in run]),
             ("Flags with the same meaning as for the controller", ["[Flags of the controller](flags-controller.md): " + ", ".join(f"`{each}`" for each in shared) + "."])),
         "flags-kubectl-egpu.md": page(
-            "Flags of kubectl egpu", "The verbs: [kubectl egpu](../kubectl-egpu.md).", ("Every verb, unless it is listed again below", everywhere),
-            *((verb, [line for line in lines if line not in everywhere]) for verb, lines in of_verb.items())),
+            "Flags of kubectl egpu", "The verbs: [kubectl egpu](../kubectl-egpu.md).", ("Every verb except bill, unless it is listed again below", everywhere),
+            *((verb, [line for line in lines if verb == "bill" or line not in everywhere]) for verb, lines in of_verb.items())),
         "flags-tools.md": page(
             "Flags of defrag, journal and egpu-sanity", "`defrag` and `journal` are commands of `elastic-gpu-controller`: `controller/cmd/README.md`.",
             ("defrag", flags_of(folder, "elastic-gpu-controller", "defrag")), ("journal", flags_of(folder, "elastic-gpu-controller", "journal")), ("egpu-sanity", sanity)),

@@ -1,15 +1,20 @@
 """Runs `kubectl egpu` with the real kubectl on the embedded API server, as a user and as a tenant would.
 
   plugin_test.py BIN_DIR"""
+import csv
+import datetime
 import glob
 import gzip
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
+import time
 
 import yaml
 
@@ -157,7 +162,7 @@ def tables(r, e, kubectl):
     e.refused("no cluster", ["map", "--server", "http://127.0.0.1:1"], ["127.0.0.1:1"])
     e.refused("an unknown context", ["map", "--context", "nope"], ["nope"])
     helped = e.ok("--help")
-    r.check("help lists verbs and exit statuses", all(v in helped for v in ("map", "why", "top", "fit", "try", "drain-card", "check", "bundle", "Exit status: 0")), helped)
+    r.check("help lists verbs and exit statuses", all(v in helped for v in ("map", "why", "top", "fit", "try", "drain-card", "check", "bundle", "bill", "Exit status: 0")), helped)
 
 
 def on_terminal(e, env):
@@ -244,6 +249,73 @@ def drain(r, e, kubectl):
     left = [c for n in e.json("map")["nodes"] for c in n["cards"] if c["name"] == on][0]["claims"]
     r.check("a movable claim leaves its card", all(x["claim"] != "default/mover" for x in left) and done.returncode == (3 if left else 0), (done, left))
     e.ok("drain-card", on, "--undo")
+
+
+def seconds(text):
+    """Returns the milliseconds of "12.345", exactly."""
+    whole, fraction = text.split(".")
+    return int(whole) * 1000 + int(fraction)
+
+
+def next_second():
+    return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def bill(r, e, s, kubectl, folder):
+    """Four pods of 25 % on one card cost as much as one card. The sum is exact, also after a kill of the controller."""
+    begin = next_second()
+    card = next(c["name"] for n in e.json("map")["nodes"] for c in n["cards"] if not c["claims"])
+    names = [f"quarter-{i}" for i in range(4)]
+    kubectl.ok("apply", "-f", "-", stdin="".join(claim(n, 25).replace("spec: {", f"spec: {{elasticGPUName: {card}, ") for n in names))
+    kubectl.ok("create", "-f", "-", stdin="".join(pod("uses-" + n, n) for n in names))
+    until(lambda: all(kubectl.json("get", "pod", "uses-" + n)["status"].get("phase") == "Running" for n in names))
+    running = next_second()
+    time.sleep(2)
+    s.kill()
+    s.start()
+    until(lambda: kubectl.run("get", "nodes").returncode == 0)
+    until(lambda: e.json("bill", folder)["gaps"] == 1, step=1)  # without a decision
+    end = e.json("bill", folder)["to"]
+    window = ["--from", begin, "--to", end]
+    total = e.json("bill", folder, *window)
+    rows = list(csv.DictReader(io.StringIO(e.ok("bill", folder, "-o", "csv", *window))))
+    r.check("bill: the rows add up exactly", sum(seconds(x["card_seconds"]) for x in rows) == total["cardMilliseconds"] > 0, (rows, total))
+    passed = datetime.datetime.fromisoformat(end.replace("Z", "+00:00")) - datetime.datetime.fromisoformat(begin.replace("Z", "+00:00"))
+    r.check("to the time of four cards", total["cardMilliseconds"] == 4 * round(passed.total_seconds() * 1000), (total, passed))
+    r.check("idle time and the time of the kill are rows", {"idle", "unknown", "claim"} <= {x["state"] for x in total["rows"]}, total)
+    used = {x["pod"]: x["cardMilliseconds"] for x in total["rows"] if x.get("pod", "").startswith("uses-quarter-")}
+    r.check("each pod has a row, with its claim and class", len(used) == 4 and all(
+        x["class"] == "share" and x["namespace"] == "default" and x["claim"] == x["pod"][5:] for x in total["rows"] if x.get("pod", "") in used), total)
+    # From the last pod's start on, the four pods have the whole card, across the kill.
+    late = e.json("bill", folder, "--from", running, "--to", end, "--by", "pod,claim", "--price", "3600")
+    mine = [x for x in late["rows"] if x.get("pod", "").startswith("uses-quarter-")]
+    span = late["cardMilliseconds"] / 4
+    r.check("four pods of 25 % cost one card", len(mine) == 4 and abs(sum(x["cardMilliseconds"] for x in mine) - span) <= 4
+            and abs(sum(x["cost"] for x in mine) - span / 1000) < 0.01, (mine, span))
+    table = columns(e.ok("bill", folder).split("\n\n")[0])
+    r.check("bill: a table in kubectl's layout", table[0] == ["STATE", "NAMESPACE", "CLASS", "CLAIM", "POD", "CARD-SECONDS", "USED"] and len(table) > 5, table)
+    r.check("bill -n", [x["namespace"] for x in e.json("bill", folder, "-n", "default", "--by", "namespace")["rows"]] == ["default"])
+    opencost = json.loads(e.ok("bill", folder, "-o", "opencost", "--price", "2", "--cluster", "east", *window))
+    allocations = opencost["data"][0]
+    r.check("OpenCost's allocations", opencost["code"] == 200 and all(a["name"] == n and a["properties"]["cluster"] == "east" for n, a in allocations.items())
+            and abs(sum(a["gpuHours"] for a in allocations.values()) - total["cardMilliseconds"] / 3_600_000) < 1e-9
+            and abs(sum(a["gpuCost"] for a in allocations.values()) - total["cardMilliseconds"] / 1_800_000) < 1e-6
+            and any("__idle__" in n for n in allocations), allocations)
+    r.check("YAML", yaml.safe_load(e.ok("bill", folder, "-o", "yaml", *window)) == total)
+    early = e.run("bill", folder, "--to", "2020-01-01").stderr.decode()
+    r.check("a time before the journal", "no part of this time" in early and "No card time found" in early, early)
+    e.refused("bill without a folder", ["bill"], ["FOLDER"], 2)
+    e.refused("a folder without a journal", ["bill", s.work], ["no journal-"])
+    e.refused("a time that is none", ["bill", folder, "--from", "yesterday"], ["--from", "2026-01-31T12:00:00Z"], 2)
+    e.refused("a window that ends before it begins", ["bill", folder, "--from", "2026-01-02", "--to", "2026-01-01"], ["--to", "after --from"], 2)
+    e.refused("a field that is none", ["bill", folder, "--by", "team"], ["--by", "namespace"], 2)
+    e.refused("a price that is none", ["bill", folder, "--price=-1"], ["--price", "MODEL=NUMBER"], 2)
+    e.refused("a model without a price", ["bill", folder, "--price", "A100=1"], ["--price", "T4"], 2)
+    e.refused("OpenCost without a price", ["bill", folder, "-o", "opencost"], ["--price"], 2)
+    r.check("fields are completed", "namespace" in kubectl.ok("__complete", "egpu", "bill", folder, "--by", "") and
+            "opencost" in kubectl.ok("__complete", "egpu", "bill", folder, "-o", ""))
+    kubectl.ok("delete", "pod", *["uses-" + n for n in names])
+    kubectl.ok("delete", "egpuc", *names)
 
 
 def completion(r, e, kubectl):
@@ -398,7 +470,9 @@ def documents(r):
 
 def main(bin_dir):
     r = Report()
-    s = Standalone(bin_dir, NODES)
+    journal = tempfile.mkdtemp(prefix="egpu-bill-")
+    PLACES["FOLDER"] = os.path.join(journal, "journal")
+    s = Standalone(bin_dir, NODES, data=os.path.join(journal, "data"), extra=["--journal", PLACES["FOLDER"]])
     front = None
     try:
         kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
@@ -420,12 +494,14 @@ def main(bin_dir):
         tenant(r, e, front)
         bundle(r, e, s, front, s.work)
         drain(r, e, kubectl)
+        bill(r, e, s, kubectl, PLACES["FOLDER"])
         guide(r, e, kubectl, s.work)
         documents(r)
     finally:
         if front:
             front.close()
         s.clean()
+        shutil.rmtree(journal)
     return r.close()
 
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 
 namespace egpu::allocator {
@@ -39,6 +40,28 @@ bool isChargedLess(const cache::Stores& stores, const cache::Gpu& device, const 
       return takesAllMemory(stores, device);
   }
   return false;
+}
+
+/// Parses a usage of core as ClaimUse writes it, such as "35%" of one card, to milli-cards; -1 if there is none.
+int64_t usedCoreOf(const cache::Claim& claim) {
+  constexpr int64_t kMilliCardsPerPercent = 10;
+  if (!claim.status.usage) return -1;
+  std::string_view text = claim.status.usage->core;
+  if (!text.ends_with('%')) return -1;
+  text.remove_suffix(1);
+  const auto percent = v1alpha::parseQuantity(text);
+  return percent ? percent->ceil() * kMilliCardsPerPercent : -1;
+}
+
+HolderNamed holderOf(const cache::Stores& stores, const cache::Gpu& device) {
+  HolderNamed holder{device.metadata.uid, {}, {}, device.spec.className, -1};
+  const auto& ref = device.spec.claimRef;
+  if (!ref || device.status.phase == phase::kReleased) return holder;  // the claim of a Released device is gone
+  holder.claim = ref->namespace_ + "/" + ref->name;
+  holder.claimUid = ref->uid;
+  const auto claim = stores.claims.get({ref->namespace_, ref->name});
+  if (claim && claim->metadata.uid == ref->uid) holder.usedCore = usedCoreOf(*claim);
+  return holder;
 }
 
 }  // namespace
@@ -103,8 +126,10 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
   }
   for (const auto& uid : stale) updateAllocation(card, uid, AllocationSource::ledger, std::nullopt);
   if (object) {
-    for (const auto& [uid, entry] : object->spec.allocations)
+    for (const auto& [uid, entry] : object->spec.allocations) {
+      cluster_.nameIfUnknown(uid, entry.claim);
       updateAllocation(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
+    }
     updateSchedulability(card);
   } else {
     forgetIfEmpty(card);
@@ -128,6 +153,7 @@ void ClusterState::refreshDevice(const std::string& name) {
     }
     if (fresh || was->spec.nodeName != device->spec.nodeName || isCommitted(*was) != isCommitted(*device))
       for (const auto* card : entry.second.cards) updateSchedulability(*card);
+    if (!fresh && cluster_.hasListener()) cluster_.name(holderOf(stores_, *device));
     if (!fresh && was->spec.claimRef != device->spec.claimRef)
       for (auto* const card : entry.second.cards)
         if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
@@ -176,11 +202,17 @@ void ClusterState::count(const CardEntry& card, const HeldAllocation& held) {
                 cluster_.findCard(card.first), charged);
 }
 
+void ClusterState::nameDevicesOf(std::string_view claimUid) {
+  for (const auto& device : stores_.devicesOfClaim(claimUid))
+    if (devices_.contains(device->metadata.name) && cluster_.hasListener()) cluster_.name(holderOf(stores_, *device));
+}
+
 void ClusterState::addDevice(DeviceEntry& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
   ages_.record(device);
   if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
+  if (cluster_.hasListener()) cluster_.name(holderOf(stores_, device));
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
@@ -216,6 +248,7 @@ void ClusterState::removeDevice(DeviceStates::iterator known) {
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) updateAllocation(*card, uid, AllocationSource::device, std::nullopt);
   ages_.forget(uid);
+  cluster_.forgetName(uid);
   devices_.erase(known);
   for (auto* const card : cards) {
     updateSchedulability(*card);
@@ -241,6 +274,7 @@ void ClusterState::updateAllocation(CardEntry& card, const std::string& uid, All
       quotas_.drop(uid, name);
       hasFreed_ = true;
     }
+    if (source != AllocationSource::device) cluster_.forgetName(uid);
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
     return;
@@ -300,6 +334,7 @@ void ClusterState::assume(const SchedulingRequest& ask, const scheduler::Decisio
   assumption.number = ++lastNumber_;
   assumption.inGang.reset();
   if (ofGang) assumption.inGang = decision;
+  cluster_.nameAssumed({assumedKey(ask.claimUid), ask.claim, ask.claimUid, ask.className, -1});
   writes_.hasAssumptions.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});

@@ -9,6 +9,7 @@
 
 #include "controller/base/log.h"
 #include "controller/base/printable.h"
+#include "controller/billing/bill.h"
 #include "controller/kubectl/completion.h"
 #include "controller/kubectl/output.h"
 #include "controller/kubectl/verbs.h"
@@ -30,6 +31,7 @@ struct AllOptions {
   DrainCardOptions drainCard;
   CheckOptions check;
   BundleOptions bundle;
+  BillOptions bill;
   std::string shell;
 };
 
@@ -120,6 +122,25 @@ void addQuestions(CLI::App& app, AllOptions& o) {
            "Step: resize a claim, [NAMESPACE/]CLAIM,gpu-core=40[,gpu-memory=8Gi]; amounts that are not named stay");
 }
 
+void addBill(CLI::App& app, BillOptions& o) {
+  auto* bill = app.add_subcommand("bill", "Card-seconds per namespace, class, claim and pod, from a decision journal");
+  addOutput(*bill, o.output, {"csv", "opencost"});
+  bill->add_option("FOLDER", o.folders, "The folder that --journal of the controller named, or one of each replica")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  bill->add_option("--from", o.from, "Begin: a date, or a time such as 2026-01-31T12:00:00Z (default: the journal's)");
+  bill->add_option("--to", o.to, "End, which is not included (default: the journal's)");
+  bill->add_option("--by", o.by, "Fields of the rows, separated by commas (default: namespace,class,claim,pod)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(egpu::billing::BillFields::names()));
+  bill->add_option("--price", o.prices, "Price of a card for an hour, or MODEL=PRICE; repeatable")
+      ->allow_extra_args(false);
+  bill->add_option("-n,--namespace", o.namespace_, "Only rows of this namespace (default: all rows)");
+  bill->add_option("--cluster", o.cluster, "Name of the cluster, for -o opencost");
+  bill->footer(kFooter);
+}
+
 void addVerbs(CLI::App& app, AllOptions& o) {
   auto* map = addVerb(app, "map", "Every node and card, with its claims and the pods that use them", o.map, false,
                       {"bars", "backendai"});
@@ -148,6 +169,7 @@ void addVerbs(CLI::App& app, AllOptions& o) {
   bundle->add_option("--logs", o.bundle.logLines, "Lines of log per pod of the installation; 0 = none")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
+  addBill(app, o.bill);
   auto* completion = app.add_subcommand("completion", "Completion script for a shell");
   completion->add_option("SHELL", o.shell, "bash, zsh or fish")
       ->required()
@@ -164,6 +186,7 @@ int dispatch(const CLI::App& app, const AllOptions& o) {
   if (name == "drain-card") return drainCardVerb(o.drainCard);
   if (name == "check") return checkVerb(o.check);
   if (name == "bundle") return bundleVerb(o.bundle);
+  if (name == "bill") return billVerb(o.bill);
   printText(completionScript(o.shell));
   return kDone;
 }
