@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/stored_objects.h"
+
 namespace egpu::server {
 namespace {
 
