@@ -91,7 +91,8 @@ TEST(Crd, HoldsAClaimToItsSchema) {
   const Schema& schema = *table.find("elasticgpu.io", "v1alpha", "elasticgpuclaims")->compiled;
   auto claim =
       nlohmann::json::parse(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"c"},
-      "spec":{"egpuClassName":"k","resources":{"requests":{"elasticgpu.io/gpu-core":10,"elasticgpu.io/gpu-memory":"4Gi"}},
+      "spec":{"egpuClassName":"k",
+               "resources":{"requests":{"elasticgpu.io/gpu-core":10,"elasticgpu.io/gpu-memory":"4Gi"}},
        "typo":1}})");
   EXPECT_THAT(schema.prune(claim), ElementsAre("spec.typo"));
   EXPECT_TRUE(schema.validate(claim).empty());
