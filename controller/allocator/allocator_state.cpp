@@ -17,18 +17,17 @@ constexpr std::chrono::microseconds kYieldTime{50};
 
 }  // namespace
 
-void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha::Nomination& nomination,
+void carryOut(scheduler::Cluster& cluster, const std::string& key, const NominatedClaim& nominated,
               const std::vector<std::string>& victimUids) {
-  for (const auto& card : cluster.cardsOf(nomination.nodeName))
+  for (const auto& card : cluster.cardsOf(nominated.nomination.nodeName))
     for (const auto& uid : victimUids) cluster.giveBack(card, uid);
-  for (const auto& card : nomination.cards)
-    cluster.take(card.name, key, scheduler::freeUpTo(cluster, card.name, {card.core, card.memory}));
+  (void)takeNominated(cluster, key, nominated);
 }
 
 void ProjectedSnapshot::carryOutPending() {
   if (pending.empty()) return;
   auto after = std::make_shared<scheduler::Cluster>(*cluster);
-  for (const auto& each : pending) carryOut(*after, each.key, each.nomination, each.victimUids);
+  for (const auto& each : pending) carryOut(*after, each.key, each.nominated, each.victimUids);
   cluster = std::move(after);
   pending.clear();
 }
@@ -183,8 +182,7 @@ ProjectedSnapshot AllocatorState::projectedSnapshot(const std::vector<Scheduling
   const auto* const state = &cluster;
   ProjectedSnapshot projected{cluster.snapshot(), {}, nominator.quotasAfter(asks)};
   nominator.eachBlocking(asks, [&projected, state](const std::string& uid, const NominatedClaim& nominated) {
-    projected.pending.push_back(
-        {Nominator::nominatedKey(uid), nominated.nomination, state->uidsOf(nominated.nomination.victims)});
+    projected.pending.push_back({Nominator::nominatedKey(uid), nominated, state->uidsOf(nominated.nomination.victims)});
   });
   reservations.eachBlocking(asks, [&projected](const std::string&, const NodeReservation& reservation) {
     projected.closed.push_back(reservation.node);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,6 +26,11 @@ struct CardGone {
 struct Took {
   std::string card, uid;
   scheduler::Amount charged;
+  std::string isolation{};  ///< mode of the card's shares afterwards; empty = none
+};
+/// The isolation mode of the shares on a card changed.
+struct CardMode {
+  std::string card, mode;
 };
 struct GaveBack {
   std::string card, uid;
@@ -41,7 +47,7 @@ struct ClaimGone {
   std::string uid;
 };
 using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, CardGone, Took, GaveBack, Asked,
-                            DeviceMade, ClaimGone>;
+                            DeviceMade, ClaimGone, CardMode>;
 
 /// Answers of a decision's node predicate. If there are very many nodes, only one of the two lists is kept.
 struct PredicateTrace {
@@ -111,7 +117,10 @@ class ObservedCluster : public scheduler::Cluster {
   void removeNode(std::string_view name);
   void upsertCard(const scheduler::CardInfo& card);
   void removeCard(std::string_view name);
-  bool take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged);
+  bool take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged,
+            std::optional<std::string_view> isolation = {});
+  /// Returns true if the card has shares and their mode changed.
+  bool noteMode(std::string_view card, std::string_view mode);
   void giveBack(scheduler::CardRef card, std::string_view deviceUid);
   void observe(const scheduler::Request& request);
 
