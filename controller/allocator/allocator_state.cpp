@@ -24,18 +24,17 @@ std::vector<std::string> claimsInUse(const core::Pod* pod) {
 
 }  // namespace
 
-void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha::Nomination& nomination,
+void carryOut(scheduler::Cluster& cluster, const std::string& key, const NominatedClaim& nominated,
               const std::vector<std::string>& victimUids) {
-  for (const auto& card : cluster.cardsOf(nomination.nodeName))
+  for (const auto& card : cluster.cardsOf(nominated.nomination.nodeName))
     for (const auto& uid : victimUids) cluster.giveBack(card, uid);
-  for (const auto& card : nomination.cards)
-    cluster.take(card.name, key, scheduler::freeUpTo(cluster, card.name, {card.core, card.memory}));
+  (void)takeNominated(cluster, key, nominated);
 }
 
 void ProjectedSnapshot::carryOutPending() {
   if (pending.empty()) return;
   auto after = std::make_shared<scheduler::Cluster>(*cluster);
-  for (const auto& each : pending) carryOut(*after, each.key, each.nomination, each.victimUids);
+  for (const auto& each : pending) carryOut(*after, each.key, each.nominated, each.victimUids);
   cluster = std::move(after);
   pending.clear();
 }
@@ -200,10 +199,9 @@ std::vector<scheduler::GangMember> AllocatorState::membersOf(const std::vector<S
 
 ProjectedSnapshot AllocatorState::projectedSnapshot(const std::vector<SchedulingRequest>& asks) {
   const auto* const state = &cluster;
-  ProjectedSnapshot projected{cluster.snapshot(), {}, nominator.quotasAfter(asks)};
+  ProjectedSnapshot projected{cluster.snapshots().snapshotOf(cluster.cluster()), {}, nominator.quotasAfter(asks)};
   nominator.eachBlocking(asks, [&projected, state](const std::string& uid, const NominatedClaim& nominated) {
-    projected.pending.push_back(
-        {Nominator::nominatedKey(uid), nominated.nomination, state->uidsOf(nominated.nomination.victims)});
+    projected.pending.push_back({Nominator::nominatedKey(uid), nominated, state->uidsOf(nominated.nomination.victims)});
   });
   reservations.eachBlocking(asks, [&projected](const std::string&, const NodeReservation& reservation) {
     projected.closed.push_back(reservation.node);

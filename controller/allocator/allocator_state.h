@@ -35,7 +35,7 @@
 namespace egpu::allocator {
 
 /// Carries out a nomination in `cluster`: releases the victims, and allocates the nominated capacity under `key`.
-void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha::Nomination& nomination,
+void carryOut(scheduler::Cluster& cluster, const std::string& key, const NominatedClaim& nominated,
               const std::vector<std::string>& victimUids);
 
 /// Snapshot for searches without the mutex, after the nominations that come before the requests are carried out.
@@ -44,7 +44,7 @@ class ProjectedSnapshot {
   /// A nomination to carry out.
   struct PendingNomination {
     std::string key;
-    v1alpha::Nomination nomination;
+    NominatedClaim nominated;
     std::vector<std::string> victimUids;
   };
   std::shared_ptr<const scheduler::Cluster> cluster;

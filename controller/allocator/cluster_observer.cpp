@@ -6,16 +6,6 @@
 
 namespace egpu::allocator {
 
-namespace {
-
-/// The card without attributes, which are for people: decisions do not depend on them.
-v1alpha::Card bare(v1alpha::Card card) {
-  card.attributes.clear();
-  return card;
-}
-
-}  // namespace
-
 RecordingPredicate::RecordingPredicate(const scheduler::NodePredicate& suits, bool note) : suits_(suits) {
   if (note && suits) noting_ = [this](std::string_view node) { return this->note(node); };
 }
@@ -63,9 +53,9 @@ void ObservedCluster::upsertCard(const scheduler::CardInfo& card) {
     return Cluster::upsertCard(card);
   }
   auto now = card;
-  now.card = bare(card.card);
+  now.card = scheduler::withDecisiveAttributes(card.card);
   const auto before = describe(card.name);
-  const bool same = before && bare(*before) == now.card && findCard(card.name).healthy == card.healthy;
+  const bool same = before && *before == now.card && findCard(card.name).healthy == card.healthy;
   Cluster::upsertCard(card);
   if (same) return;
   ++changes_;
@@ -78,10 +68,22 @@ void ObservedCluster::removeCard(std::string_view name) {
   if (hasListener()) note(CardGone{std::string(name)});
 }
 
-bool ObservedCluster::take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged) {
+bool ObservedCluster::take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged,
+                           std::optional<std::string_view> isolation) {
   ++changes_;
-  if (!Cluster::take(card, deviceUid, charged)) return false;
-  if (hasListener()) note(Took{std::string(card.name), std::string(deviceUid), charged});
+  if (!Cluster::take(card, deviceUid, charged, {}, isolation)) return false;
+  if (hasListener())
+    note(Took{std::string(card.name), std::string(deviceUid), charged, std::string(findCard(card.name).isolation)});
+  return true;
+}
+
+bool ObservedCluster::noteMode(std::string_view card, std::string_view mode) {
+  const std::string before(findCard(card).isolation);
+  Cluster::noteMode(card, mode);
+  const std::string now(findCard(card).isolation);
+  if (now == before) return false;
+  ++changes_;
+  if (hasListener()) note(CardMode{std::string(card), now});
   return true;
 }
 

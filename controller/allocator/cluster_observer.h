@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,6 +27,11 @@ struct CardGone {
 struct Took {
   std::string card, uid;
   scheduler::Amount charged;
+  std::string isolation{};  ///< mode of the card's shares afterwards; empty = none
+};
+/// The isolation mode of the shares on a card changed.
+struct CardMode {
+  std::string card, mode;
 };
 struct GaveBack {
   std::string card, uid;
@@ -58,7 +64,7 @@ struct PodUses {
   bool operator==(const PodUses&) const = default;
 };
 using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, CardGone, Took, GaveBack, Asked,
-                            DeviceMade, ClaimGone, HolderNamed, PodUses>;
+                            DeviceMade, ClaimGone, CardMode, HolderNamed, PodUses>;
 
 /// Present holders and pods, for a snapshot. The values never change, so that a copy is cheap.
 struct ClaimUsers {
@@ -135,7 +141,10 @@ class ObservedCluster : public scheduler::Cluster {
   void removeNode(std::string_view name);
   void upsertCard(const scheduler::CardInfo& card);
   void removeCard(std::string_view name);
-  bool take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged);
+  bool take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged,
+            std::optional<std::string_view> isolation = {});
+  /// Returns true if the card has shares and their mode changed.
+  bool noteMode(std::string_view card, std::string_view mode);
   void giveBack(scheduler::CardRef card, std::string_view deviceUid);
   void observe(const scheduler::Request& request);
 

@@ -10,6 +10,21 @@
 
 namespace egpu::allocator {
 
+std::vector<std::string> takeNominated(scheduler::Cluster& cluster, const std::string& key,
+                                       const NominatedClaim& nominated) {
+  std::vector<std::string> taken;
+  for (const auto& card : nominated.nomination.cards) {
+    const auto now = cluster.findCard(card.name);
+    const auto isolation = cluster.isolationOn(card.name, nominated.isolation);
+    const bool isBlocked = now.claims > 0 && now.isolation != isolation;
+    const auto wanted = isBlocked ? now.capacity : scheduler::Amount{card.core, card.memory};
+    const auto amount = scheduler::freeUpTo(cluster, card.name, wanted);
+    if (amount.core == 0 && amount.memory == 0) continue;
+    if (cluster.take(card.name, key, amount, {}, isolation)) taken.push_back(card.name);
+  }
+  return taken;
+}
+
 int64_t Nominator::sinceOf(const cache::Claim& claim) const {
   int64_t since = base::unixSeconds(claim.metadata.creationTimestamp);
   const auto beside = [&since](const cache::Claim& other) {
@@ -35,9 +50,11 @@ void Nominator::refresh(const cache::Claim& claim, bool isGone) {
   const auto known = nominated_.find(uid);
   if (isNominated) {
     const auto& className = now->status.className.empty() ? now->spec.className : now->status.className;
+    const auto cls = stores_.classes.get({"", className});
     NominatedClaim fresh{{core::keyOf(now->metadata).str(), now->status.priority, sinceOf(*now), nullptr},
                          *now->status.nominated,
-                         className};
+                         className,
+                         cls ? scheduler::isolationOf(*cls) : std::string()};
     if (known != nominated_.end() && !(known->second.nomination == fresh.nomination)) {
       hasFreed_ = true;
       quotas_.noteFreed(now->metadata.namespace_);
@@ -91,12 +108,8 @@ Nominator::Hold Nominator::hold(const std::vector<SchedulingRequest>& asks, cons
   scheduler::Cluster& cluster = state_.cluster();  // without notification: released before the next notification
   eachBlocking(asks, [&](const std::string& uid, const NominatedClaim& nominated) {
     if (std::binary_search(filled.begin(), filled.end(), nominated.nomination.nodeName)) return;
-    for (const auto& card : nominated.nomination.cards) {
-      const auto amount = scheduler::freeUpTo(cluster, card.name, {card.core, card.memory});
-      if (amount.core == 0 && amount.memory == 0) continue;
-      auto key = nominatedKey(uid);
-      if (cluster.take(card.name, key, amount)) held.emplace_back(card.name, std::move(key));
-    }
+    const auto key = nominatedKey(uid);
+    for (auto& card : takeNominated(cluster, key, nominated)) held.emplace_back(std::move(card), key);
   });
   return held;
 }

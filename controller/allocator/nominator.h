@@ -29,7 +29,13 @@ struct NominatedClaim {
   scheduler::PendingRequest owner;
   v1alpha::Nomination nomination;
   std::string className{};  ///< class of the claim; empty if not known
+  std::string isolation{};  ///< class parameter `isolation` of the claim's class; empty if not known
 };
+
+/// Allocates the free part of the nominated capacity under `key`, and returns the cards. While claims with another
+/// isolation mode are on a card, this is all its free capacity: a further such claim would keep the owner off the card.
+std::vector<std::string> takeNominated(scheduler::Cluster& cluster, const std::string& key,
+                                       const NominatedClaim& nominated);
 
 /// Not thread-safe. All references must outlive it.
 class Nominator {

@@ -185,7 +185,7 @@ bool Queries::releaseAll(const std::vector<SchedulingRequest>& asks,
     const auto* const cluster = &state_.cluster;
     state_.nominator.eachBlocking(asks, [&](const std::string& uid, const NominatedClaim& other) {
       if (auto* const node = tried.find(other.nomination.nodeName))
-        carryOut(*node, Nominator::nominatedKey(uid), other.nomination, cluster->uidsOf(other.nomination.victims));
+        carryOut(*node, Nominator::nominatedKey(uid), other, cluster->uidsOf(other.nomination.victims));
     });
   }
   return tried.release(uids);

@@ -53,6 +53,7 @@ void fields(auto& v, Is<scheduler::Request> auto& o) {
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(o)>>) o.split = splitOf(split);
   v("pinnedNode", o.pinnedNode);
   v("pinnedCards", o.pinnedCards);
+  v("isolation", o.isolation);
   v("adminAccess", o.adminAccess);
 }
 
@@ -79,6 +80,12 @@ void fields(auto& v, Is<JournalTake> auto& o) {
   v("card", o.card);
   v("by", o.by);
   v("charged", o.charged);
+  v("mode", o.mode);
+}
+
+void fields(auto& v, Is<JournalMode> auto& o) {
+  v("card", o.card);
+  v("mode", o.mode);
 }
 
 void fields(auto& v, Is<JournalDevice> auto& o) {
@@ -144,6 +151,7 @@ void fields(auto& v, Is<JournalRecord> auto& o) {
   v("cardGone", o.cardGone);
   v("take", o.take);
   v("giveBack", o.giveBack);
+  v("mode", o.mode);
   v("device", o.device);
   v("claimGone", o.claimGone);
   v("holder", o.holder);

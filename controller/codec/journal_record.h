@@ -32,6 +32,11 @@ struct JournalCard {
 struct JournalTake {
   std::string card, by;
   scheduler::Amount charged;
+  std::string mode{};  ///< isolation mode of the card's shares afterwards; empty = none
+};
+/// The isolation mode of the shares on a card changed.
+struct JournalMode {
+  std::string card, mode;
 };
 /// A device and its claim.
 struct JournalDevice {
@@ -90,6 +95,7 @@ struct JournalRecord {
   std::optional<JournalCard> card{};
   std::string cardGone;
   std::optional<JournalTake> take{}, giveBack{};
+  std::optional<JournalMode> mode{};
   std::optional<JournalDevice> device{};
   std::string claimGone;
   std::optional<JournalHolder> holder{};

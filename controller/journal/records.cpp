@@ -25,8 +25,9 @@ struct ToRecord {
   void operator()(const allocator::NodeGone& gone) const { out.nodeGone = gone.name; }
   void operator()(const scheduler::CardInfo& card) const { out.card = {card.name, card.healthy, card.card}; }
   void operator()(const allocator::CardGone& gone) const { out.cardGone = gone.name; }
-  void operator()(const allocator::Took& took) const { out.take = {took.card, took.uid, took.charged}; }
-  void operator()(const allocator::GaveBack& gave) const { out.giveBack = {gave.card, gave.uid, {}}; }
+  void operator()(const allocator::Took& took) const { out.take = {took.card, took.uid, took.charged, took.isolation}; }
+  void operator()(const allocator::GaveBack& gave) const { out.giveBack = {gave.card, gave.uid, {}, {}}; }
+  void operator()(const allocator::CardMode& changed) const { out.mode = {changed.card, changed.mode}; }
   void operator()(const allocator::Asked& asked) const { out.asked = asked.request; }
   void operator()(const allocator::DeviceMade& made) const { out.device = {made.device, made.claim}; }
   void operator()(const allocator::ClaimGone& gone) const { out.claimGone = gone.uid; }
@@ -73,11 +74,12 @@ void eachRecord(const scheduler::Cluster& cluster, const allocator::ClaimUsers& 
   for (const auto& pod : users.pods) write(recordOf(allocator::Change(*pod)));
   const auto writeCard = [&](const std::string& name) {
     JournalRecord record;
-    record.card = {name, cluster.findCard(name).healthy, *cluster.describe(name)};
+    const auto view = cluster.findCard(name);
+    record.card = {name, view.healthy, *cluster.describe(name)};
     write(record);
     for (const auto& taken : cluster.takes(name)) {
       JournalRecord take;
-      take.take = {name, taken.uid, taken.charged};
+      take.take = {name, taken.uid, taken.charged, std::string(view.isolation)};
       write(take);
     }
   };

@@ -151,6 +151,7 @@ void Replay::change(const JournalRecord& record) {
   if (!record.cardGone.empty()) onCard(record.cardGone, [&] { cluster_.removeCard(record.cardGone); });
   if (record.take) take(*record.take);
   if (record.giveBack) giveBack(*record.giveBack);
+  if (record.mode && !diverged_) cluster_.noteMode(record.mode->card, record.mode->mode);
   if (record.device) devices_[record.device->device] = record.device->claim;
   if (!record.claimGone.empty()) gone(record.claimGone);
   freed_ = freed_ || record.node || record.card || record.giveBack;
@@ -170,7 +171,7 @@ Replay::Claim* Replay::ownerOf(const std::string& by) {
 void Replay::take(const codec::JournalTake& take) {
   Claim* const owner = ownerOf(take.by);
   if (owner == nullptr) {
-    onCard(take.card, [&] { cluster_.take(take.card, take.by, take.charged); });
+    onCard(take.card, [&] { cluster_.take(take.card, take.by, take.charged, {}, take.mode); });
   } else if (!take.by.starts_with(kAssumed)) {
     owner->recorded.insert(take.by + " " + take.card);
   }
@@ -260,7 +261,7 @@ bool Replay::settle(const DecidedGroup& group, const Together& together) {
   for (std::size_t i = 0; i < group.uids.size(); ++i) {
     Claim& claim = claims_[group.uids[i]];
     for (const auto& placement : together.decisions[i].placements) {
-      onCard(placement.card, [&] { cluster_.take(placement.ref(), ownKey(group.uids[i]), placement.charged); });
+      onCard(placement.card, [&] { cluster_.take(placement, ownKey(group.uids[i])); });
       claim.cards.push_back(placement.card);
     }
     if (asked(*group.recorded) && !contains(group.recorded->suited, together.decisions[i].node)) ++out_.guessed;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "api/v1alpha/keys.h"
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/decide.h"
 #include "controller/scheduler/state/demand.h"
 #include "controller/scheduler/state/state.h"
 
@@ -35,40 +35,26 @@ void Cluster::removeCard(std::string_view name) {
   if (const CardId id = state_->findCard(name); id != kNone) state_->removeCard(id);
 }
 
-void Cluster::noteIsolation(std::string_view card, std::string_view mode, const v1alpha::Card& described) {
+void Cluster::noteMode(std::string_view card, std::string_view mode) {
+  if (const CardId id = state_->findCard(card); id != kNone) setMode(*state_, id, mode);
+}
+
+std::string Cluster::isolationOn(std::string_view card, std::string_view parameter) const {
   const CardId id = state_->findCard(card);
-  if (id == kNone) return;
-  CardRecord& record = state_->cards[id];
-  if (!mode.empty()) record.mode = state_->modes.obtain(mode) & 0x1fu;
-  const auto given = described.attributes.find(v1alpha::keys::kLimiterAttribute);
-  const auto support = given == described.attributes.end()                 ? LimiterSupport::unknown
-                       : given->second == v1alpha::keys::kLimiterAvailable ? LimiterSupport::available
-                                                                           : LimiterSupport::missing;
-  record.limiter = static_cast<uint32_t>(support) & 3u;
+  return id == kNone ? std::string() : resolvedIsolation(state_->cards[id], parameter);
 }
 
-void Cluster::adoptMode(CardRef card, const Request& request) {
-  const CardId id = state_->findCard(card.name, card.hint);
-  if (id == kNone || !state_->cards[id].empty() || request.wholeCards || request.adminAccess) return;
-  CardRecord& record = state_->cards[id];
-  const ModeId mode = resolvedMode(record, scheduler::modeOf(*state_, request));
-  record.mode = (mode == kNewMode ? state_->modes.obtain(request.isolation) : mode) & 0x1fu;
-}
-
-void Cluster::copyIsolation(const Cluster& from, std::string_view card) {
-  const CardId to = state_->findCard(card), there = from.state_->findCard(card);
-  if (to == kNone || there == kNone) return;
-  const CardRecord& record = from.state_->cards[there];
-  const auto& mode = from.state_->modes.nameOf(static_cast<ModeId>(record.mode));
-  state_->cards[to].mode = state_->modes.obtain(mode) & 0x1fu;
-  state_->cards[to].limiter = record.limiter;
-}
-
-bool Cluster::take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode) {
+bool Cluster::take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode,
+                   std::optional<std::string_view> isolation) {
   const CardId id = state_->findCard(card.name, card.hint);
   if (id == kNone) return false;
+  if (isolation && state_->cards[id].empty()) setMode(*state_, id, *isolation);
   state_->take(id, deviceUid, charged, ofNode);
   return true;
+}
+
+bool Cluster::take(const Placement& placement, std::string_view deviceUid, NodeAmount ofNode) {
+  return take(placement.ref(), deviceUid, placement.charged, ofNode, placement.isolation);
 }
 
 void Cluster::giveBack(CardRef card, std::string_view deviceUid) {
@@ -130,6 +116,7 @@ CardView Cluster::findCard(std::string_view name) const {
   view.capacity = s.capacityOf(id);
   view.used = s.usedOf(id);
   view.claims = card.claims();
+  view.isolation = modeNameOf(s, id);
   return view;
 }
 

@@ -50,10 +50,13 @@ struct CardView {
   int64_t index = 0;
   bool healthy = true;
   Amount capacity;
-  int64_t milliTflops = 0;  ///< rating of the whole card; 0 = unknown
-  Amount used;              ///< sum of the charged amounts of all allocations
-  int64_t claims = 0;       ///< number of allocations
+  int64_t milliTflops = 0;     ///< rating of the whole card; 0 = unknown
+  Amount used;                 ///< sum of the charged amounts of all allocations
+  int64_t claims = 0;          ///< number of allocations
+  std::string_view isolation;  ///< isolation mode of its shares; empty = none, or no allocations
 };
+
+struct Placement;
 
 /// Allocation of one holder on a card, and on the card's node.
 struct Taken {
@@ -61,6 +64,9 @@ struct Taken {
   Amount charged;
   NodeAmount ofNode;
 };
+
+/// Returns the card with those attributes only that decisions depend on, in a normal form: the limiter.
+v1alpha::Card withDecisiveAttributes(v1alpha::Card card);
 
 /// The learned demand (state/demand.h) as a value. A cluster that learns it makes the same decisions.
 struct Learned {
@@ -92,8 +98,12 @@ class Cluster {
   void removeCard(std::string_view name);
   /// Allocates an amount (charged) of a card to a device; replaces an earlier allocation of that device there. `ofNode`
   /// is the CPU and memory allocated on the card's node with it; a device of several cards passes it for one card only.
-  /// Returns false and does nothing if the card is unknown.
-  bool take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {});
+  /// `isolation`: mode of the share, which the card gets if it has no allocations; empty = none, nullopt = the card
+  /// keeps the mode that was recorded last. Returns false and does nothing if the card is unknown.
+  bool take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {},
+            std::optional<std::string_view> isolation = {});
+  /// Allocates one card of a decision, with the mode that it has in the decision.
+  bool take(const Placement& placement, std::string_view deviceUid, NodeAmount ofNode = {});
   /// Releases an allocation and its amounts on the node; no-op if there is none.
   void giveBack(CardRef card, std::string_view deviceUid);
   /// Allocates CPU and memory of a node to a pod without cards; replaces an earlier amount of that uid. It does not
@@ -102,13 +112,11 @@ class Cluster {
   /// Releases such an amount; no-op if there is none.
   void giveBackOfNode(std::string_view node, std::string_view uid);
 
-  /// Records the isolation mode of the shares on a card (spec.mode), and whether its node has the limiter, by its
-  /// attributes. No-op if the card is unknown.
-  void noteIsolation(std::string_view card, std::string_view mode, const v1alpha::Card& described);
-  /// Records the mode of the first share on a card. Call it before take(); a no-op if the card has holders.
-  void adoptMode(CardRef card, const Request& request);
-  /// Records what another cluster has recorded of the card by these two functions.
-  void copyIsolation(const Cluster& from, std::string_view card);
+  /// Records the isolation mode of the shares on a card (spec.mode); empty = none. No-op if the card is unknown.
+  void noteMode(std::string_view card, std::string_view mode);
+  /// Returns the mode that a share has on the card (Placement::isolation) by the class parameter `isolation`: "auto" is
+  /// the limiter if the card's node has it.
+  std::string isolationOn(std::string_view card, std::string_view parameter) const;
 
   /// Records a request in the demand model of the fragmentation policy (state/demand.h). Call it once per request,
   /// before its first decide(), whatever its policy is and whether or not it fits.

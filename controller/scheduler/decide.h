@@ -23,10 +23,12 @@ struct Placement {
   Amount charged;  ///< ⌈granted ÷ overcommit⌉, the amount in the ledger
   /// Position of the card in the cluster: saves the look-up in Cluster::take(). Ignored by comparisons.
   uint32_t hint = CardRef::kNoHint;
+  std::string isolation{};  ///< isolation mode of the share; empty = none, or a whole card
 
   CardRef ref() const { return {card, hint}; }
   bool operator==(const Placement& other) const {
-    return card == other.card && uuid == other.uuid && granted == other.granted && charged == other.charged;
+    return card == other.card && uuid == other.uuid && granted == other.granted && charged == other.charged &&
+           isolation == other.isolation;
   }
 };
 

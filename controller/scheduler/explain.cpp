@@ -230,7 +230,7 @@ class Explaining {
   std::string otherMode(const CardRecord& card, ModeId requested) const {
     if (resolvedMode(card, requested) == kLimiter && card.limiter == static_cast<uint32_t>(LimiterSupport::missing))
       return "on nodes without the limiter";
-    return "in use with isolation " + state_.modes.nameOf(static_cast<ModeId>(card.mode));
+    return "in use with isolation " + std::string(state_.modes.nameOf(static_cast<ModeId>(card.mode)));
   }
 
   bool fault(Counting& stage, const std::string& reason) {

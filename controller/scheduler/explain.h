@@ -45,6 +45,8 @@ struct Remedy {
     std::string card;
     Amount amount;
     int64_t claims = 0;
+    /// Isolation mode of its claims if it is an obstacle: then all of them must leave. Empty = it is not.
+    std::string isolation{};
     bool operator==(const CardCapacity&) const = default;
   };
   Kind kind = Kind::ask;

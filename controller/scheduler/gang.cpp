@@ -240,8 +240,7 @@ class Gathering {
 
   void take(std::size_t i) {
     NodeAmount ofNode{members_[i].request.cpuMilli, members_[i].request.podMemory};
-    for (const Placement& p : decisions_[i].placements)
-      cluster_.take(p.ref(), uids_[i], p.charged, std::exchange(ofNode, {}));
+    for (const Placement& p : decisions_[i].placements) cluster_.take(p, uids_[i], std::exchange(ofNode, {}));
     if (members_[i].claim) asked_.push_back({*members_[i].claim, partsOf(cluster_, decisions_[i])});
     on_[decisions_[i].node].push_back(i);
     placed_.push_back(i);

@@ -96,7 +96,7 @@ class Preempting {
   Cost boundOf(CardId id, const Need& need) const {
     const CardRecord& card = state_.cards[id];
     const int64_t claims = card.claims();
-    if (request_.wholeCards)
+    if (request_.wholeCards || modeBlocks(card, need.mode))
       return {claims, {0, 0, std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims)}};
     const Amount free = card.free();
     const Amount lacking{std::max<int64_t>(0, need.charged.core - free.core),
@@ -196,7 +196,7 @@ class Preempting {
     for (CardId c : node.cards) {
       const CardRecord& card = state_.cards[c];
       const Need& need = needs_.of(card.type);
-      if (card.healthy && need.possible() && isAllowedByPin(state_, request_, c))
+      if (card.healthy && need.possible() && modeOffered(card, need.mode) && isAllowedByPin(state_, request_, c))
         here.push_back({boundOf(c, need), id, c});
     }
     const bool split = divides(request_);

@@ -115,6 +115,7 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
       if (placement.card == row.card) {
         row.wanted = placement.charged;
         result.placements.push_back(placement);
+        result.placements.back().isolation = cluster.findCard(row.card).isolation;
       }
   result.inPlace = std::all_of(result.cards.begin(), result.cards.end(), hasCapacityFor);
   if (result.inPlace) return result;

@@ -36,6 +36,32 @@ TEST_F(ClusterStateTest, DeviceConfirmsTheAssumptionWithoutFreeingCapacity) {
   EXPECT_EQ(*state.uidOf("d"), "uid-d");
 }
 
+TEST_F(ClusterStateTest, CardHasTheModeOfItsFirstShare) {
+  const auto modeOf = [this](const std::string& name) { return std::string(state.cluster().findCard(name).isolation); };
+  auto decision = on("c1", 600);
+  decision.placements.front().isolation = "mps";
+  state.assume(pending("a", 600), decision, false);
+  EXPECT_EQ(modeOf("c1"), "mps") << "assumed";
+  (void)state.drop("a");
+  EXPECT_EQ(modeOf("c1"), "");
+  device("d", "b", "limiter");
+  EXPECT_EQ(modeOf("c1"), "limiter") << "of the device";
+  card("c1", "n1", {{"uid-d", {"d", "ns/b", 600, 100}}});
+  EXPECT_EQ(modeOf("c1"), "") << "the API server decides by the ledger, which has no mode";
+  card("c1", "n1", {{"uid-d", {"d", "ns/b", 600, 100}}}, "hami-core");
+  EXPECT_EQ(modeOf("c1"), "hami-core");
+}
+
+TEST_F(ClusterStateTest, ExcludedDevicesComeBackWithTheirMode) {
+  device("d", "a", "limiter");
+  state.excludeDevices({"d"}, true);
+  scheduler::Cluster& cluster = state.cluster();
+  cluster.take("c1", "trial", {100, 10}, {}, "mps");
+  cluster.giveBack("c1", "trial");
+  state.excludeDevices({"d"}, false);
+  EXPECT_EQ(state.cluster().findCard("c1").isolation, "limiter");
+}
+
 TEST_F(ClusterStateTest, DeviceOnAnotherCardFreesTheAssumedOne) {
   state.assume(pending("a", 600), on("c2", 600), false);
   device("d", "a");

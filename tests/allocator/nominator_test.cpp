@@ -38,6 +38,29 @@ TEST_F(NominatorTest, HoldsTheFreePartUntilItIsReleased) {
   EXPECT_TRUE(nominator.hold({ask}, {"n1"}).empty()) << "the node is closed to it anyway";
 }
 
+TEST_F(NominatorTest, HoldsAllOfACardWhileClaimsOfAnotherModeAreOnIt) {
+  cache::Class cls;
+  cls.metadata.name = cls.metadata.uid = "limited";
+  cls.metadata.resourceVersion = next();
+  cls.parameters["isolation"] = "mps";
+  stores.classes.informed(cls);
+  nominate(pending("owner", 300), 5, {{"c1", 300, 10}}, "limited");
+  device("victim", "v");
+  const auto other = pending("other", 100);
+  auto held = nominator.hold({other});
+  EXPECT_EQ(usedOf("c1"), 1000) << "another claim without isolation would keep the owner off the card";
+  nominator.release(held);
+  EXPECT_EQ(usedOf("c1"), 600);
+  stores.devices.observedGone({"", "victim"}, "uid-victim");
+  state.refreshDevice("victim");
+  held = nominator.hold({other});
+  EXPECT_EQ(usedOf("c1"), 300);
+  EXPECT_EQ(state.cluster().findCard("c1").isolation, "mps");
+  EXPECT_EQ(scheduler::decide(state.cluster(), other.request).node, "n2");
+  nominator.release(held);
+  EXPECT_EQ(scheduler::decide(state.cluster(), other.request).node, "n1") << "it is empty again";
+}
+
 TEST_F(NominatorTest, FilledNodesHaveNoFreeCapacityBesideNominations) {
   nominate(pending("owner", 1000), 5);
   EXPECT_EQ(nominator.filledNodes({pending("other", 100)}), std::vector<std::string>{"n1"});

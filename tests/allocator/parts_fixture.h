@@ -27,14 +27,16 @@ class PartsTest : public ::testing::Test {
     state.takeFreed();
   }
   std::string next() { return std::to_string(++version); }
-  void card(const std::string& name, const std::string& node, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
+  void card(const std::string& name, const std::string& node, core::SortedMap<v1alpha::LedgerEntry> entries = {},
+            const std::string& mode = {}) {
     auto gpu = support::cardOn(node, name, next());
     gpu.spec.allocations = std::move(entries);
+    gpu.spec.mode = mode;
     stores.cards.informed(gpu);
     state.refreshCard(name, nullptr);
   }
   /// A device with 600 milli-cards and 100 bytes of c1.
-  void device(const std::string& name, const std::string& claimUid) {
+  void device(const std::string& name, const std::string& claimUid, const std::string& isolation = {}) {
     cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "uid-" + name;
@@ -42,6 +44,7 @@ class PartsTest : public ::testing::Test {
     gpu.spec.nodeName = "n1";
     gpu.spec.cards = {{"c1", "c1", 600, 100, 600, 100}};
     gpu.spec.claimRef = v1alpha::ClaimRef{"ns", claimUid, claimUid};
+    if (!isolation.empty()) gpu.spec.parameters["isolation"] = isolation;
     stores.devices.informed(gpu);
     state.refreshDevice(name);
   }
@@ -59,12 +62,14 @@ class PartsTest : public ::testing::Test {
     ask.order.since = since;
     return ask;
   }
-  /// Nominates n1's card to the claim.
-  void nominate(const SchedulingRequest& ask, int64_t priority) {
+  /// Nominates cards of n1 to the claim, all of c1 by default.
+  void nominate(const SchedulingRequest& ask, int64_t priority,
+                std::vector<v1alpha::NominatedCard> cards = {{"c1", 1000, 1000}}, const std::string& className = {}) {
     auto claim = *stores.claims.get(core::ObjectKey::of(ask.claim));
     claim.metadata.resourceVersion = next();
     claim.status.priority = priority;
-    claim.status.nominated = v1alpha::Nomination{"n1", {{"c1", 1000, 1000}}, {}};
+    claim.status.className = className;
+    claim.status.nominated = v1alpha::Nomination{"n1", std::move(cards), {}};
     stores.claims.informed(claim);
     nominator.refresh(claim, false);
   }

@@ -164,6 +164,63 @@ TEST(Replay, NodesThatWereRefusedStayRefusedAndOthersAreGuessed) {
   EXPECT_EQ(cluster.replayed(policies("spread")).guessed, 1) << "nobody had asked about n3";
 }
 
+/// Decides a share with the isolation mode, and binds it if it fits.
+std::string placeWith(WatchedCluster& cluster, const std::string& uid, const std::string& isolation) {
+  auto ask = cluster.ask(uid, 200);
+  ask.request.isolation = isolation;
+  cluster.claim(uid);
+  const auto decision = cluster.view.decideAndAssume(ask);
+  if (decision.fits) cluster.bind(ask, decision);
+  return decision.node;
+}
+
+TEST(Replay, IsolationModesOfCardsCount) {
+  WatchedCluster cluster;
+  for (const std::string name : {"n1", "n2", "n3"}) {
+    cluster.node(name);
+    cluster.card("card-" + name, name, 0, "A", name == "n1" ? "the driver is too old" : "available");
+  }
+  EXPECT_EQ(placeWith(cluster, "before", "mps"), "n1");
+  EXPECT_EQ(placeWith(cluster, "a", "limiter"), "n2") << "n1 has no limiter";
+  EXPECT_EQ(placeWith(cluster, "b", "mps"), "n1");
+  EXPECT_EQ(placeWith(cluster, "c", ""), "n3") << "the other cards have other modes";
+  EXPECT_EQ(placeWith(cluster, "d", "auto"), "n2");
+  cluster.release("c");
+  EXPECT_EQ(placeWith(cluster, "e", "hami-core"), "n3");
+  EXPECT_EQ(placeWith(cluster, "f", ""), "");
+  const auto outcome = cluster.replayed();
+  EXPECT_EQ(outcome.decisions, 7);
+  EXPECT_EQ(outcome.different, 0) << outcome.firstDifferent;
+  cluster.journal.reset();
+  cluster.open();  // a file that begins with the cluster as it is
+  EXPECT_EQ(placeWith(cluster, "g", "hami-core"), "n3");
+  EXPECT_EQ(placeWith(cluster, "h", "auto"), "n2");
+  std::filesystem::remove(cluster.files().front());
+  const auto rest = cluster.replayed();
+  EXPECT_EQ(rest.decisions, 2);
+  EXPECT_EQ(rest.different, 0) << rest.firstDifferent;
+  EXPECT_EQ(cluster.replayed(policies("spread")).placed, 2);
+}
+
+/// A journal of a version that did not record modes.
+TEST(Replay, ReadsAJournalWithoutModes) {
+  Replay replay({});
+  for (const std::string line :
+       {R"({"time":1,"journal":{"version":1,"program":"old"}})", R"({"time":1,"node":{"name":"n","schedulable":true}})",
+        R"({"time":1,"card":{"name":"c","healthy":true,"card":{"uuid":"u","nodeName":"n","memory":1000}}})",
+        R"({"time":1,"take":{"card":"c","by":"x","charged":{"core":100,"memory":10}}})",
+        R"({"time":1,"complete":true})",
+        R"({"time":2,"decision":{"asks":[{"claim":"ns/a","uid":"a","node":"n","cards":[{"card":"c",)"
+        R"("charged":{"core":200,"memory":10}}],"request":{"cards":1,"perCard":{"core":200,"memory":10},)"
+        R"("coreOvercommit":1000,"memoryOvercommit":1000,"nodePolicy":"binpack","cardPolicy":"binpack"}}]}})"}) {
+    const auto record = codec::decodeJournalRecord(line);
+    ASSERT_TRUE(record) << record.status().str() << line;
+    replay.add(*record, false);
+  }
+  EXPECT_EQ(replay.summary().decisions, 1);
+  EXPECT_EQ(replay.summary().different, 0) << replay.summary().firstDifferent;
+}
+
 /// Performs every kind of event in random order.
 class JournalChurn {
  public:
@@ -201,7 +258,10 @@ class JournalChurn {
   static std::string cardName(int n, int c) { return "card-" + std::to_string(n) + "-" + std::to_string(c); }
   void addNode(int n) {
     cluster_.node(nodeName(n));
-    for (int c = 0; c < 1 + n % 4 * 2; ++c) cluster_.card(cardName(n, c), nodeName(n), c, n % 3 == 0 ? "B" : "A");
+    static const std::vector<std::string> kLimiter = {"", "available", "available", "the driver is too old"};
+    const auto& limiter = kLimiter[static_cast<std::size_t>(pick(4))];
+    for (int c = 0; c < 1 + n % 4 * 2; ++c)
+      cluster_.card(cardName(n, c), nodeName(n), c, n % 3 == 0 ? "B" : "A", limiter);
   }
   void moveNode() {
     const int n = pick(14);
@@ -221,6 +281,8 @@ class JournalChurn {
     ask.request.wholeCards = pick(4) == 0;
     if (pick(3) == 0) ask.request.models = {pick(2) == 0 ? "A" : "B"};
     if (pick(5) == 0) ask.request.coreOvercommit = 1500;
+    static const std::vector<std::string> kModes = {"", "", "", "auto", "limiter", "mps", "hami-core"};
+    ask.request.isolation = kModes[static_cast<std::size_t>(pick(7))];
     if (pick(8) == 0) {
       ask.request.split = scheduler::Split::evenly;
       ask.request.cards = 1;

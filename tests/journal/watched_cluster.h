@@ -71,7 +71,9 @@ class WatchedCluster {
     stores.nodes.informed(n);
   }
   void nodeGone(const std::string& name) { stores.nodes.observedGone({"", name}, "node-" + name); }
-  void card(const std::string& name, const std::string& on, int64_t index = 0, const std::string& model = "A") {
+  /// limiter: attribute of the card; empty = none.
+  void card(const std::string& name, const std::string& on, int64_t index = 0, const std::string& model = "A",
+            const std::string& limiter = {}) {
     cache::Gpu gpu;
     gpu.metadata = meta(name, "card-" + name);
     auto& card = gpu.spec.card.emplace();
@@ -80,6 +82,7 @@ class WatchedCluster {
     card.index = index;
     card.model = model;
     card.memory = model == "A" ? 1000 : 2000;
+    if (!limiter.empty()) card.attributes["limiter"] = limiter;
     stores.cards.informed(gpu);
   }
   void ill(const std::string& name, bool ill) {
@@ -104,13 +107,17 @@ class WatchedCluster {
     device.spec.nodeName = decision.node;
     device.spec.claimRef = v1alpha::ClaimRef{"ns", ask.claimUid, ask.claimUid};
     device.status.phase = "Bound";
-    for (const auto& p : decision.placements)
+    for (const auto& p : decision.placements) {
       device.spec.cards.push_back({p.card, p.uuid, p.granted.core, p.granted.memory, p.charged.core, p.charged.memory});
+      device.spec.parameters["isolation"] = p.isolation.empty() ? "none" : p.isolation;
+    }
     stores.devices.informed(device);
     for (const auto& p : decision.placements)
       changeCard(p.card, [&](cache::Gpu& gpu) {
         gpu.spec.allocations["uid-" + ask.claimUid] = {"d-" + ask.claimUid, ask.claim, p.charged.core,
                                                        p.charged.memory};
+        if (gpu.spec.mode.empty() && !ask.request.wholeCards)
+          gpu.spec.mode = p.isolation.empty() ? "none" : p.isolation;
       });
   }
   void claim(const std::string& uid) {
@@ -123,7 +130,10 @@ class WatchedCluster {
   void release(const std::string& uid) {
     if (const auto device = stores.devices.get({"", "d-" + uid})) {
       for (const auto& part : device->spec.cards)
-        changeCard(part.name, [&](cache::Gpu& gpu) { gpu.spec.allocations.erase("uid-" + uid); });
+        changeCard(part.name, [&](cache::Gpu& gpu) {
+          gpu.spec.allocations.erase("uid-" + uid);
+          if (gpu.spec.allocations.empty()) gpu.spec.mode.clear();
+        });
       stores.devices.observedGone({"", "d-" + uid}, "uid-" + uid);
     }
     stores.claims.observedGone({"ns", uid}, uid);

@@ -1,5 +1,6 @@
 #include "tests/scheduler/crowd.h"
 
+#include "api/v1alpha/keys.h"
 #include "controller/scheduler/card_policy/card_policy.h"
 #include "controller/scheduler/node_policy/node_policy.h"
 
@@ -17,6 +18,7 @@ std::string dump(const Cluster& cluster) {
       const CardView view = cluster.findCard(name);
       const v1alpha::Card card = cluster.describe(name).value();
       out += "\n  " + name + ' ' + card.uuid + ' ' + card.model + (view.healthy ? " " : " ill ");
+      out += std::string(view.isolation) + ' ';
       for (int64_t n :
            {card.index, card.core, card.memory, card.milliTflops, view.used.core, view.used.memory, view.claims})
         number(n);
@@ -39,11 +41,15 @@ Crowd::Crowd(uint64_t seed, CrowdShape shape) : random(seed), shape_(shape) {
     if (shape.limits && pick(random, 0, 3) != 0) info.cpuMilli = pick(random, 8, 64) * 1000;
     if (shape.limits && pick(random, 0, 3) != 0) info.memory = pick(random, 16, 64) * kGi;
     situation.cluster.upsertNode(info);
+    const int64_t limiter = shape.modes ? pick(random, 0, 2) : 0;
     for (int64_t c = 0; c < shape.cardsPerNode; ++c) {
       const int64_t kind = pick(random, 0, 3) == 0 ? pick(random, 0, 2) : n % 3;
       CardInfo card = makeCard(node + "-card-" + std::to_string(c), node, c, (16 + 16 * kind) * kGi, kModels[kind]);
       card.card.milliTflops = kind == 2 ? 0 : 65'500 * (kind + 1);
       card.healthy = pick(random, 0, 9) != 0;
+      if (limiter > 0)
+        card.card.attributes[v1alpha::keys::kLimiterAttribute] =
+            limiter == 1 ? v1alpha::keys::kLimiterAvailable : "the driver is too old";
       situation.cluster.upsertCard(card);
     }
   }
@@ -97,6 +103,8 @@ Request Crowd::request() {
   if (pick(random, 0, 5) == 0) r.minMemory = 32 * kGi;
   if (pick(random, 0, 4) == 0) r.coreOvercommit = pick(random, 1000, 2000);
   if (pick(random, 0, 4) == 0) r.memoryOvercommit = pick(random, 1000, 2000);
+  static const char* const kModes[] = {"", "", "none", "auto", "limiter", "mps"};
+  if (shape_.modes) r.isolation = kModes[pick(random, 0, 5)];
   if (!shape_.limits) return r;
   if (pick(random, 0, 3) == 0) r.maxClaimsPerCard = pick(random, 1, 4);
   if (pick(random, 0, 3) == 0) r.maxClaimsPerNode = pick(random, 1, 8);

@@ -19,6 +19,7 @@ struct CrowdShape {
   bool limits = true;        ///< limits on claims per card and node, CPU and memory of the node
   bool severalCards = true;  ///< some claims take several cards
   bool everyPolicy = true;   ///< any available policy; false: binpack on both tiers
+  bool modes = false;        ///< requests with isolation modes, and nodes with and without the limiter
 };
 
 class Crowd {

@@ -71,7 +71,7 @@ TEST(Explain, AsksWhetherMemoryWithoutAUnitWasMeantAsMiB) {
 
 TEST(Explain, CountsCardsOfAnotherIsolation) {
   Cluster cluster = busy();
-  for (int c = 0; c < 8; ++c) cluster.noteIsolation("n0-" + std::to_string(c), "mps", {});
+  for (int c = 0; c < 8; ++c) cluster.noteMode("n0-" + std::to_string(c), "mps");
   Request r = share(100, kGi);
   EXPECT_EQ(decide(cluster, r).node, "n1") << "without isolation";
   r.isolation = "mps";

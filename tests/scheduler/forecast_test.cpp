@@ -28,7 +28,9 @@ Forecast reallyPlaced(Cluster cluster, const Request& request, const NodePredica
 TEST(Forecast, EqualsWhatCanReallyBePlaced) {
   int64_t fitting = 0, severalModels = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    Crowd crowd(seed, {});
+    CrowdShape shape;
+    shape.modes = seed % 2 == 0;
+    Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const std::string before = dump(cluster);
     for (int i = 0; i < 12; ++i) {

@@ -101,6 +101,7 @@ void carryOut(Cluster& cluster, const MovePlan& plan, const Movers& movers) {
       ASSERT_GE(card.capacity.memory - card.used.memory, each.charged.memory);
       ASSERT_TRUE(!request.wholeCards || card.claims == 0);
       ASSERT_TRUE(request.maxClaimsPerCard <= 0 || card.claims < request.maxClaimsPerCard) << move.device;
+      ASSERT_TRUE(request.wholeCards || card.claims == 0 || card.isolation == each.isolation) << move.device;
     }
     const auto beside = static_cast<int64_t>(holdingsOn(cluster, move.to.node).size());
     ASSERT_TRUE(request.maxClaimsPerNode <= 0 || beside < request.maxClaimsPerNode) << move.device;
@@ -108,20 +109,22 @@ void carryOut(Cluster& cluster, const MovePlan& plan, const Movers& movers) {
   }
 }
 
-CrowdShape small() {
+/// Every third crowd has isolation modes.
+CrowdShape small(uint64_t seed) {
   CrowdShape shape;
   shape.nodes = 3;
   shape.cardsPerNode = 2;
   shape.claims = 9;
   shape.limits = false;
   shape.everyPolicy = false;
+  shape.modes = seed % 3 == 0;
   return shape;
 }
 
 TEST(Moves, LetInWithNearlyTheFewest) {
   int64_t plans = 0, several = 0, more = 0, missed = 0, impossible = 0;
   for (uint64_t seed = 1; seed <= 150; ++seed) {
-    Crowd crowd(seed, small());
+    Crowd crowd(seed, small(seed));
     const Cluster& cluster = crowd.situation.cluster;
     const Movers movers = moversOf(crowd.situation, 1 + static_cast<int64_t>(seed % 2));
     const std::string before = dump(cluster);
@@ -158,10 +161,10 @@ TEST(Moves, LetInWithNearlyTheFewest) {
 
 TEST(Moves, FreeNearlyTheMaximumOfCards) {
   int64_t best = 0, freed = 0, less = 0, some = 0;
-  CrowdShape shape = small();
-  shape.claims = 7;
-  shape.severalCards = false;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CrowdShape shape = small(seed);
+    shape.claims = 7;
+    shape.severalCards = false;
     Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const Movers movers = moversOf(crowd.situation);
@@ -187,10 +190,10 @@ TEST(Moves, FreeNearlyTheMaximumOfCards) {
 
 TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsCapacity) {
   int64_t several = 0, cards = 0;
-  CrowdShape shape = small();
-  shape.nodes = 4;
-  shape.claims = 12;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
+    CrowdShape shape = small(seed);
+    shape.nodes = 4;
+    shape.claims = 12;
     Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const Movers movers = moversOf(crowd.situation);
@@ -208,12 +211,12 @@ TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsCapacity) {
 
 TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
   int64_t limited = 0;
-  CrowdShape shape = small();
-  shape.nodes = 2;
-  shape.cardsPerNode = 3;
-  shape.claims = 14;
-  shape.limits = true;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
+    CrowdShape shape = small(seed);
+    shape.nodes = 2;
+    shape.cardsPerNode = 3;
+    shape.claims = 14;
+    shape.limits = true;
     Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const Movers movers = moversOf(crowd.situation);
@@ -457,7 +460,7 @@ TEST(GangMoves, LetAllMembersInAsTryingAllMovesDoes) {
   const Groups racks = {{"x", {"node-0", "node-1"}}, {"y", {"node-2"}}};
   int64_t plans = 0, several = 0, more = 0, exact = 0, missed = 0, impossible = 0, proven = 0;
   for (uint64_t seed = 1; seed <= 120; ++seed) {
-    Crowd crowd(seed, small());
+    Crowd crowd(seed, small(seed));
     const Small alone = scattered(crowd.random);
     const bool full = seed % 4 == 0;
     const Cluster& cluster = full ? crowd.situation.cluster : alone.cluster;

@@ -54,6 +54,7 @@ TEST(Preempt, EqualsTheCheapestOfAllSets) {
     shape.nodes = 3;
     shape.cardsPerNode = 3;
     shape.claims = 14;
+    shape.modes = seed % 2 == 0;
     Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const std::string before = dump(cluster);
@@ -146,6 +147,7 @@ TEST(Preempt, FewestThenLowestThenYoungestAndNeverOneOfItsPriority) {
     shape.nodes = 3;
     shape.cardsPerNode = 2;
     shape.claims = 14;
+    shape.modes = seed % 2 == 0;
     Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     for (int i = 0; i < 6; ++i) {
@@ -284,6 +286,7 @@ TEST(Preempt, AmongSomeNodesIsAsIfNoOtherSuited) {
     CrowdShape shape;
     shape.nodes = 4;
     shape.claims = 16;
+    shape.modes = seed % 2 == 0;
     Crowd crowd(seed, shape);
     Cluster& cluster = crowd.situation.cluster;
     const std::string before = dump(cluster);

@@ -13,6 +13,7 @@ namespace egpu::scheduler::testing {
 namespace {
 
 const char* const kPolicies[] = {"binpack", "spread"};
+const char* const kModes[] = {"none", "auto", "limiter", "mps", "hami-core"};
 
 /// A cluster and its plain model, always changed together.
 class Twin {
@@ -90,6 +91,7 @@ class Twin {
     if (pick(random_, 0, 4) == 0) r.maxClaimsPerNode = pick(random_, 1, 8);
     if (pick(random_, 0, 4) == 0) r.coreOvercommit = pick(random_, 1000, 3000);
     if (pick(random_, 0, 4) == 0) r.memoryOvercommit = pick(random_, 1000, 3000);
+    if (pick(random_, 0, 3) == 0) r.isolation = kModes[pick(random_, 0, 4)];
     if (pick(random_, 0, 9) == 0) r.pinnedNode = nodeName(pick(random_, 0, nodes_ - 1));
     if (pick(random_, 0, 9) == 0) {
       const int64_t n = pick(random_, 0, nodes_ - 1);
@@ -126,8 +128,9 @@ class Twin {
       ASSERT_LE(before.used.core + p.charged.core, before.capacity.core);
       ASSERT_LE(before.used.memory + p.charged.memory, before.capacity.memory);
       ASSERT_TRUE(before.healthy);
-      cluster.take(p.ref(), device, p.charged, ofNode);
-      world.take(p.card, device, p.charged, ofNode);
+      ASSERT_TRUE(before.claims == 0 || before.isolation == p.isolation);
+      cluster.take(p, device, ofNode);
+      world.take(p.card, device, p.charged, ofNode, p.isolation);
       ofNode = {};  // once per device
     }
   }
@@ -148,6 +151,7 @@ class Twin {
       const CardView view = cluster.findCard(name);
       ASSERT_EQ(view.used, plain.used());
       ASSERT_EQ(view.claims, static_cast<int64_t>(plain.allocations.size()));
+      ASSERT_EQ(view.isolation, plain.allocations.empty() ? "" : plain.isolation);
       ASSERT_EQ(view.healthy, plain.info.healthy);
       ASSERT_EQ(cluster.describe(name), plain.info.card);
     }
@@ -180,6 +184,7 @@ class Twin {
     if (odd && pick(random_, 0, 3) == 0) info.card.memory -= 777;
     if (odd && pick(random_, 0, 5) == 0) info.card.core = 500;
     info.card.milliTflops = kind == 2 ? 0 : 65'500 * (kind + 1);
+    if (pick(random_, 0, 2) > 0) info.card.attributes["limiter"] = pick(random_, 0, 3) > 0 ? "available" : "missing";
     info.healthy = pick(random_, 0, 6) != 0;
     cluster.upsertCard(info);
     world.upsertCard(info);
@@ -210,7 +215,7 @@ class Twin {
     const std::string device = "foreign-" + std::to_string(pick(random_, 0, 9));
     const Amount amount{pick(random_, 0, 40) * 10, pick(random_, 0, 12) * kGi};
     const NodeAmount ofNode{pick(random_, 0, 1) * 700, pick(random_, 0, 3) * 100 * kMi};
-    ASSERT_EQ(cluster.take(name, device, amount, ofNode), world.take(name, device, amount, ofNode));
+    ASSERT_EQ(cluster.take(name, device, amount, ofNode, ""), world.take(name, device, amount, ofNode));
     if (std::find(devices_.begin(), devices_.end(), device) == devices_.end()) devices_.push_back(device);
   }
 
@@ -291,8 +296,9 @@ void freeShortage(Cluster& cluster, World& world, const Remedy::CardCapacity& sh
     }
     const Amount rest{amount.core - back.core, amount.memory - back.memory};
     if (rest == Amount{}) continue;
-    cluster.take(shortage.card, device, rest);
-    world.take(shortage.card, device, rest);
+    const std::string isolation = plain.isolation;
+    cluster.take(shortage.card, device, rest, {}, isolation);
+    world.take(shortage.card, device, rest, {}, isolation);
     if (left.core > 0 || left.memory > 0) {
       // This claim has released all it can of one resource; continue with another claim.
       for (auto it = plain.allocations.begin(); it != plain.allocations.end() && (left.core > 0 || left.memory > 0);

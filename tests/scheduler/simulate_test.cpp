@@ -13,7 +13,9 @@ namespace {
 TEST(Simulate, TheRankingIsTheOrderInWhichNodesAreChosen) {
   int64_t ranked = 0, unfit = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    Crowd crowd(seed, {});
+    CrowdShape shape;
+    shape.modes = seed % 2 == 0;
+    Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const std::string before = dump(cluster);
     for (int i = 0; i < 6; ++i) {

@@ -64,6 +64,17 @@ TEST(Waiting, ANodeIsReservedOnceOneHasWaitedForLong) {
   EXPECT_TRUE(world.reserve({{"x", 0, 500, &triple}}, 1100).empty()) << "no node could ever hold it";
 }
 
+TEST(Waiting, ForAnotherIsolationModeAllClaimsOfACardMustEnd) {
+  WaitingWorld world(2, 1);
+  world.take("n0c0", "young", 300, 900);
+  world.take("n0c0", "old", 300, 0);
+  world.take("n1c0", "middle", 900, 600);
+  Request limited = share(300);
+  limited.isolation = "limiter";
+  EXPECT_EQ(world.reserve({{"x", 0, 0, &limited}}, 1000), (std::vector<ReservedNode>{{"x", "n1"}}))
+      << "400 against 1000";
+}
+
 TEST(Waiting, AReservationStaysUntilAnotherNodeIsExpectedInHalfTheTime) {
   WaitingWorld world(2);
   for (const std::string node : {"n0", "n1"})

@@ -48,6 +48,7 @@ TEST(WhatIf, DrainEqualsMovingByHand) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CrowdShape shape;
     shape.claims = 16 + static_cast<int64_t>(seed % 20);
+    shape.modes = seed % 2 == 0;
     const Crowd crowd(seed, shape);
     const std::string node = "node-" + std::to_string(seed % 5);
 
@@ -118,6 +119,7 @@ TEST(WhatIf, ReleaseLetsInWhoWaits) {
     CrowdShape shape;
     shape.nodes = 3;
     shape.claims = 30;
+    shape.modes = seed % 2 == 0;
     const Crowd crowd(seed, shape);
     Situation real = crowd.situation;
     settle(real);
@@ -456,6 +458,7 @@ TEST(WhatIf, EveryResizeInPlaceObeysTheRule) {
   for (uint64_t seed = 1; seed <= 80; ++seed) {
     CrowdShape shape;
     shape.limits = false;
+    shape.modes = seed % 2 == 0;
     Crowd crowd(seed, shape);
     settle(crowd.situation);
     for (const ClaimRecord& claim : crowd.situation.claims) {

@@ -48,6 +48,22 @@ bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amoun
   return true;
 }
 
+/// Returns the isolation mode that the request has on the card; empty = none.
+std::string modeOn(const v1alpha::Card& card, const Request& r) {
+  const auto limiter = card.attributes.find("limiter");
+  const bool limited = limiter != card.attributes.end() && limiter->second == "available";
+  if (r.wholeCards || r.isolation == "none") return {};
+  return r.isolation != "auto" ? r.isolation : limited ? "limiter" : "";
+}
+
+bool modeFits(const PlainCard& plain, const Request& r) {
+  if (r.wholeCards) return true;
+  const std::string mode = modeOn(plain.info.card, r);
+  const auto limiter = plain.info.card.attributes.find("limiter");
+  if (mode == "limiter" && limiter != plain.info.card.attributes.end() && limiter->second != "available") return false;
+  return plain.allocations.empty() || plain.isolation == mode;
+}
+
 }  // namespace
 
 CardInfo makeCard(const std::string& name, const std::string& node, int64_t index, int64_t memory,
@@ -71,9 +87,11 @@ Amount PlainCard::used() const {
   return sum;
 }
 
-bool World::take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode) {
+bool World::take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode,
+                 const std::string& isolation) {
   auto it = cards.find(card);
   if (it == cards.end()) return false;
+  if (it->second.allocations.empty()) it->second.isolation = isolation;
   it->second.allocations[device] = charged;
   it->second.ofNode[device] = ofNode;
   return true;
@@ -146,6 +164,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const bool divided = r.split != Split::none && !r.wholeCards;
       if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;
       if (pins == r.cards && !isPinned(cardName)) continue;
+      if (!modeFits(plain, r)) continue;
       if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.allocations.size()) >= r.maxClaimsPerCard) continue;
       if (r.wholeCards && !plain.allocations.empty()) continue;
       if (!r.wholeCards && !divided &&
@@ -167,6 +186,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     std::optional<std::vector<Placement>> placements = std::vector<Placement>();
     if (r.cards > 0) placements = plainChoice(r, all, candidates);
     if (!placements) continue;
+    for (Placement& each : *placements) each.isolation = modeOn(cards.at(each.card).info.card, r);
     const int64_t fill =
         millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
     const bool byLoad = r.nodePolicy == "compact-first" || r.nodePolicy == "low-load-first";
@@ -189,7 +209,8 @@ Cluster World::build() const {
   }
   for (const auto& [name, plain] : cards) {
     cluster.upsertCard(plain.info);
-    for (const auto& [device, amount] : plain.allocations) cluster.take(name, device, amount, plain.ofNode.at(device));
+    for (const auto& [device, amount] : plain.allocations)
+      cluster.take(name, device, amount, plain.ofNode.at(device), plain.isolation);
   }
   return cluster;
 }
@@ -206,7 +227,7 @@ Request whole(int64_t cards) {
 }
 
 void commit(Cluster& cluster, const Decision& decision, const std::string& device, NodeAmount ofNode) {
-  for (const Placement& p : decision.placements) cluster.take(p.card, device, p.charged, std::exchange(ofNode, {}));
+  for (const Placement& p : decision.placements) cluster.take(p, device, std::exchange(ofNode, {}));
 }
 
 }  // namespace egpu::scheduler::testing

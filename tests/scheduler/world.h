@@ -22,6 +22,7 @@ struct PlainCard {
   CardInfo info;
   std::map<std::string, Amount> allocations;
   std::map<std::string, NodeAmount> ofNode;  ///< CPU and memory of the node that those allocations use, if any
+  std::string isolation;                     ///< mode of the allocations; empty = none
 
   Amount used() const;
 };
@@ -38,7 +39,8 @@ struct World {
   /// The operations of Cluster.
   void upsertCard(const CardInfo& info) { cards[info.name].info = info; }
   void upsertNode(const NodeInfo& info) { nodes[info.name].info = info; }
-  bool take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode = {});
+  bool take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode = {},
+            const std::string& isolation = {});
   void giveBack(const std::string& card, const std::string& device);
   bool takeOfNode(const std::string& node, const std::string& uid, NodeAmount amount);
   void giveBackOfNode(const std::string& node, const std::string& uid);

@@ -64,6 +64,33 @@ HolderNamed holderOf(const cache::Stores& stores, const cache::Gpu& device) {
   return holder;
 }
 
+/// Records the isolation mode in the card's ledger, which the API server enforces, if the card has entries. Returns
+/// true if it was another one.
+bool noteMode(ObservedCluster& cluster, const cache::Gpu& card) {
+  const auto& entries = card.spec.allocations;
+  const bool hasShares = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+    return entry.second.core > 0 || entry.second.memory > 0;
+  });
+  // An entry from before an upgrade has no mode: none.
+  return hasShares && cluster.noteMode(card.metadata.name, card.spec.mode);
+}
+
+/// Returns the isolation mode of the share; nullopt if only the ledger knows it.
+std::optional<std::string_view> isolationOf(const std::unordered_map<std::string, Assumption>& assumptions,
+                                            const std::string& card, const HeldAllocation& held) {
+  if (held.device != nullptr) {
+    const auto& parameters = held.device->second.object->spec.parameters;
+    const auto mode = parameters.find(std::string_view("isolation"));
+    return mode == parameters.end() ? std::string_view() : std::string_view(mode->second);
+  }
+  if (!held.amounts.hasSource(AllocationSource::assumed)) return std::nullopt;
+  const auto assumed = assumptions.find(held.amounts.uid().substr(ClusterState::kAssumed.size()));
+  if (assumed == assumptions.end()) return std::nullopt;
+  for (const auto& each : assumed->second.cards)
+    if (each.card == card) return each.isolation;
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool isCommitted(const cache::Gpu& device) {
@@ -106,13 +133,9 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
     state.why = cache::troubleOf(*object).reason;
     // Health is evaluated last, because it depends on the allocations.
     cluster_.upsertCard({name, spec, known.known && known.healthy});
-    const bool hasShares =
-        std::any_of(object->spec.allocations.begin(), object->spec.allocations.end(),
-                    [](const auto& entry) { return entry.second.core > 0 || entry.second.memory > 0; });
-    cluster_.noteIsolation(name, hasShares ? object->spec.mode : std::string(), spec);
     if (!state.present)
       for (const auto& held : state.held)
-        if (held.amounts.effective() != Amount{}) cluster_.take(name, held.amounts.uid(), held.amounts.effective());
+        if (held.amounts.effective() != Amount{}) take(card, held);
     if (!state.present || !before || before->spec.card != object->spec.card)
       for (const auto& held : state.held) count(card, held);
     state.present = true;
@@ -130,6 +153,7 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
       cluster_.nameIfUnknown(uid, entry.claim);
       updateAllocation(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
     }
+    if (noteMode(cluster_, *object)) hasFreed_ = true;
     updateSchedulability(card);
   } else {
     forgetIfEmpty(card);
@@ -233,10 +257,10 @@ void ClusterState::chargeDevice(DeviceEntry& entry) {
 void ClusterState::confirm(const cache::Gpu& device) {
   if (!device.spec.claimRef || assumptions_.empty()) return;
   bool freed = hasFreed_;  // drop() sets the member for all that the assumption had
-  for (const auto& [card, charged] : drop(device.spec.claimRef->uid)) {
+  for (const auto& assumed : drop(device.spec.claimRef->uid)) {
     const auto& parts = device.spec.cards;
-    freed = freed || std::none_of(parts.begin(), parts.end(), [&card = card, &charged = charged](const auto& part) {
-              return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
+    freed = freed || std::none_of(parts.begin(), parts.end(), [&assumed](const auto& part) {
+              return part.name == assumed.card && holds({part.chargedCore, part.chargedMemory}, assumed.charged);
             });
   }
   hasFreed_ = freed;
@@ -285,9 +309,13 @@ void ClusterState::updateAllocation(CardEntry& card, const std::string& uid, All
   if (sum.core < before.core || sum.memory < before.memory) hasFreed_ = true;
   if (!state.present) return;
   if (sum != Amount{})
-    cluster_.take(name, uid, sum);
+    take(card, *held);
   else if (before != Amount{})
     cluster_.giveBack(name, uid);
+}
+
+void ClusterState::take(const CardEntry& card, const HeldAllocation& held) {
+  cluster_.take(card.first, held.amounts.uid(), held.amounts.effective(), isolationOf(assumptions_, card.first, held));
 }
 
 std::string ClusterState::unschedulableReason(const CardEntry& card) const {
@@ -337,8 +365,7 @@ void ClusterState::assume(const SchedulingRequest& ask, const scheduler::Decisio
   cluster_.nameAssumed({assumedKey(ask.claimUid), ask.claim, ask.claimUid, ask.className, -1});
   writes_.hasAssumptions.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
-    assumption.cards.push_back({placement.card, placement.charged});
-    cluster_.adoptMode(placement.ref(), ask.request);
+    assumption.cards.push_back({placement.card, placement.charged, placement.isolation});
     updateAllocation(*cards_.try_emplace(placement.card).first, assumedKey(ask.claimUid), AllocationSource::assumed,
                      placement.charged);
   }
@@ -448,7 +475,7 @@ void ClusterState::excludeDevices(const std::vector<std::string>& devices, bool 
       if (excluded)
         cluster.giveBack(card->first, uid);
       else
-        cluster.take(card->first, uid, held->amounts.effective());
+        cluster.take(card->first, uid, held->amounts.effective(), {}, isolationOf(assumptions_, card->first, *held));
     }
   }
 }

@@ -72,6 +72,7 @@ using CardStates = std::map<std::string, CardState, std::less<>>;
 struct AssumedAmount {
   std::string card;
   scheduler::Amount charged;
+  std::string isolation{};  ///< mode of the share; empty = none
 };
 
 /// A decision that counts although its claim has no known device yet.
@@ -151,7 +152,6 @@ class ClusterState {
   const ObservedCluster& cluster() const { return cluster_; }
   SnapshotCache& snapshots() { return snapshots_; }
   const SnapshotCache& snapshots() const { return snapshots_; }
-  std::shared_ptr<const scheduler::Cluster> snapshot() { return snapshots_.snapshotOf(cluster_); }
   const CardStates& cards() const { return cards_; }
 
   /// True if capacity was freed since takeFreed(): an allocation was released, or a card or node became schedulable.
@@ -162,6 +162,8 @@ class ClusterState {
   /// Updates one source of an allocation. device: the reporting device if the source is a device.
   void updateAllocation(CardEntry& card, const std::string& uid, AllocationSource source,
                         const std::optional<scheduler::Amount>& amount, const DeviceEntry* device = nullptr);
+  /// Allocates the effective amount in the scheduler's cluster.
+  void take(const CardEntry& card, const HeldAllocation& held);
   /// Updates the quotas' usage by this allocation.
   void count(const CardEntry& card, const HeldAllocation& held);
   std::optional<scheduler::QuotaClaim> ownerOf(const CardEntry& card, const HeldAllocation& held) const;

@@ -119,7 +119,8 @@ Decision CardChoice::choose(const NodeRecord& node) {
   decision.placements.reserve(picks.size());
   for (const Pick& pick : picks)
     decision.placements.push_back({std::string(state_.cardName(pick.card)), std::string(state_.cardUuid(pick.card)),
-                                   pick.granted, pick.charged, pick.card});
+                                   pick.granted, pick.charged, pick.card,
+                                   isolationOf(state_.cards[pick.card], request_)});
   return decision;
 }
 

@@ -78,7 +78,7 @@ class Trying {
       decisions[i] = placed == 0 && first != nullptr ? *first : on(node, i);
       if (!decisions[i].fits) break;
       if (requests_[i].adminAccess) continue;
-      for (const Placement& p : decisions[i].placements) cluster_.take(p.ref(), uids_[i], p.charged);
+      for (const Placement& p : decisions[i].placements) cluster_.take(p, uids_[i]);
     }
     const bool all = placed == order.size();
     while (placed-- > 0) {
@@ -174,8 +174,8 @@ void copyNode(const Cluster& from, std::string_view node, Cluster& to) {
   to.upsertNode(*info);
   for (const auto& card : from.cardsOf(node)) {
     to.upsertCard({card, *from.describe(card), from.findCard(card).healthy});
-    to.copyIsolation(from, card);
-    for (const auto& taken : from.takes(card)) to.take(card, taken.uid, taken.charged, taken.ofNode);
+    const auto isolation = from.findCard(card).isolation;
+    for (const auto& taken : from.takes(card)) to.take(card, taken.uid, taken.charged, taken.ofNode, isolation);
   }
 }
 

@@ -40,7 +40,7 @@ std::optional<int64_t> ExpectedAvailability::on(NodeId id) {
 bool ExpectedAvailability::mayServe(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  return card.healthy && need.possible() && modeFits(card, need.mode) && isAllowedByPin(state_, request_, id);
+  return card.healthy && need.possible() && modeOffered(card, need.mode) && isAllowedByPin(state_, request_, id);
 }
 
 int64_t ExpectedAvailability::ageOf(std::string_view device) const {
@@ -51,7 +51,7 @@ int64_t ExpectedAvailability::cardFree(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
   if (cardFits(card, need, request_)) return 0;
-  if (!request_.wholeCards && !inOnePiece_) return partFree(card, id, need);
+  if (!request_.wholeCards && !inOnePiece_ && !modeBlocks(card, need.mode)) return partFree(card, id, need);
   int64_t last = 0;
   state_.eachTake(
       id, [&](std::string_view device, const Amount&, const NodeAmount&) { last = std::max(last, ageOf(device)); });

@@ -67,6 +67,16 @@ ModeId modeOf(const Cluster::State& state, const Request& request) {
   return request.isolation == "auto" ? kAutoMode : state.modes.find(request.isolation);
 }
 
+std::string resolvedIsolation(const CardRecord& card, std::string_view parameter) {
+  const bool limited = card.limiter == static_cast<uint32_t>(LimiterSupport::available);
+  const std::string_view mode = parameter != "auto" ? parameter : limited ? "limiter" : "none";
+  return mode == "none" ? std::string() : std::string(mode);
+}
+
+std::string isolationOf(const CardRecord& card, const Request& request) {
+  return request.wholeCards || request.adminAccess ? std::string() : resolvedIsolation(card, request.isolation);
+}
+
 Need needOn(const CardType& type, const Request& request) {
   Need need;
   if (!request.models.empty() &&

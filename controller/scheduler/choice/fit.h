@@ -41,12 +41,20 @@ inline ModeId resolvedMode(const CardRecord& card, ModeId requested) {
   if (requested != kAutoMode) return requested;
   return card.limiter == static_cast<uint32_t>(LimiterSupport::available) ? kLimiter : kNoIsolation;
 }
-/// True if the card's node offers the mode of the request, and the card's shares have this mode or there are none.
+/// Returns the name of the mode that the class parameter `isolation` gives on the card; empty = none.
+std::string resolvedIsolation(const CardRecord& card, std::string_view parameter);
+/// Returns the mode of the request's share of the card; empty = none, or a whole card.
+std::string isolationOf(const CardRecord& card, const Request& request);
+/// True if the card's node offers the mode of the request.
+inline bool modeOffered(const CardRecord& card, ModeId requested) {
+  return card.limiter != static_cast<uint32_t>(LimiterSupport::missing) || resolvedMode(card, requested) != kLimiter;
+}
+/// True if the card's shares have another mode than the request: all of them would have to leave.
+inline bool modeBlocks(const CardRecord& card, ModeId requested) {
+  return requested != kAnyMode && !card.empty() && card.mode != resolvedMode(card, requested);
+}
 inline bool modeFits(const CardRecord& card, ModeId requested) {
-  if (requested == kAnyMode) return true;
-  const ModeId mode = resolvedMode(card, requested);
-  if (mode == kLimiter && card.limiter == static_cast<uint32_t>(LimiterSupport::missing)) return false;
-  return card.empty() || card.mode == mode;
+  return modeOffered(card, requested) && !modeBlocks(card, requested);
 }
 
 /// True if the card has the amount free and is below its limit of claims. Ignores its health.

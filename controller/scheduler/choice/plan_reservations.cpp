@@ -182,8 +182,7 @@ class ReservationPlan {
       if (member.claim && !request.adminAccess) asked_.push_back({*member.claim, partsOf(then_, decisions[i])});
       NodeAmount ofNode{request.cpuMilli, request.podMemory};
       for (const Placement& each : decisions[i].placements)
-        then_.take(each.ref(), std::string(kMember) + std::to_string(pod.members[i]), each.charged,
-                   std::exchange(ofNode, {}));
+        then_.take(each, std::string(kMember) + std::to_string(pod.members[i]), std::exchange(ofNode, {}));
     }
     node.placed.insert(node.placed.end(), pod.members.begin(), pod.members.end());
     return true;

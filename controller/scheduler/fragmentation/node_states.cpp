@@ -14,7 +14,7 @@ uint32_t hashOf(const NodeState& state) {
   mix(static_cast<uint64_t>(state.free.cpuMilli));
   mix(static_cast<uint64_t>(state.free.memory));
   for (const CardState& card : state.cards) {
-    mix(uint64_t{card.type} << 1 | (card.empty ? 1 : 0));
+    mix(uint64_t{card.isolation} << 33 | uint64_t{card.type} << 1 | (card.empty ? 1 : 0));
     mix(static_cast<uint64_t>(card.free.core) ^ static_cast<uint64_t>(card.free.memory) << 16);
   }
   return static_cast<uint32_t>(hash);

@@ -54,8 +54,10 @@ bool hasCapacity(const Cluster& cluster, const Move& move, const Request& reques
   const NodeRecord& node = state.nodes[state.findNode(move.to.node)];
   const NodeAmount pod = nodeAmountOf(move.from), free = node.free();
   if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory || !nodeBelowLimit(node, request)) return false;
+  const ModeId mode = modeOf(state, request);
   return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
-    return cardHasCapacity(state.cards[state.findCard(each.card)], each.charged, request);
+    const CardRecord& card = state.cards[state.findCard(each.card)];
+    return modeFits(card, mode) && cardHasCapacity(card, each.charged, request);
   });
 }
 

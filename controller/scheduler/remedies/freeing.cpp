@@ -8,22 +8,27 @@
 namespace egpu::scheduler {
 
 Freeing::Freeing(const Cluster::State& state, const Request& request, Needs& needs)
-    : state_(state), request_(request), needs_(needs), policy_(findCardPolicy(request.cardPolicy)) {
+    : state_(state),
+      request_(request),
+      needs_(needs),
+      mode_(modeOf(state, request)),
+      policy_(findCardPolicy(request.cardPolicy)) {
   if (divides(request)) total_.emplace(request);
 }
 
 bool Freeing::couldServe(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  return card.healthy && need.possible() && modeFits(card, need.mode) && isAllowedByPin(state_, request_, id);
+  return card.healthy && need.possible() && modeOffered(card, mode_) && isAllowedByPin(state_, request_, id);
 }
 
 std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(CardId id, const Amount& charged) const {
   const CardRecord& card = state_.cards[id];
   Remedy::CardCapacity shortage{std::string(state_.cardName(id)), {}, 0};
-  if (request_.wholeCards) {
+  if (request_.wholeCards || isBlocked(id)) {
     shortage.amount = state_.usedOf(id);
     shortage.claims = card.claims();
+    if (isBlocked(id)) shortage.isolation = state_.modes.nameOf(static_cast<ModeId>(card.mode));
   } else {
     const Amount free = card.free();
     shortage.amount = {std::max<int64_t>(0, charged.core - free.core),
@@ -69,7 +74,7 @@ std::optional<std::vector<Freeing::CardPart>> Freeing::sharesOf(const Cards& car
     CardPart share{id};
     const bool full = request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard;
     share.empty = total_->capacityOn(type, state_.capacityOf(id));
-    share.free = total_->capacityOn(type, card.free());
+    share.free = isBlocked(id) ? 0 : total_->capacityOn(type, card.free());
     share.now = share.part = full ? 0 : share.free;
     if (share.empty > 0) shares.push_back(share);
   }

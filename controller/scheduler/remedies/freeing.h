@@ -30,8 +30,7 @@ class Freeing {
   /// Returns the least capacity to release on the node's cards; nullopt if even empty cards could not hold the request.
   /// Not minimal for a total to be divided: cards are freed one after the other, by the cost per step.
   std::optional<Freed> on(const NodeRecord& node);
-  /// True if the card, when empty, could hold the request or a part of it. False for a card whose shares have another
-  /// isolation mode: no part of it can be released for the request.
+  /// True if the card, when empty, could hold the request or a part of it.
   bool couldServe(CardId id);
 
  private:
@@ -49,6 +48,8 @@ class Freeing {
   /// impossible.
   std::optional<std::vector<CardPart>> sharesOf(const Cards& cards, bool all) const;
   std::pair<int64_t, Remedy::CardCapacity> missing(const CardPart& share, int64_t part) const;
+  /// True if the card's shares have another isolation mode: no part of it can be released for the request, only all.
+  bool isBlocked(CardId id) const { return modeBlocks(state_.cards[id], mode_); }
   /// Reduces releases that exceed the total, the most expensive first.
   void trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const;
   std::pair<int64_t, Remedy::CardCapacity> missing(CardId id, const Amount& charged) const;
@@ -57,6 +58,7 @@ class Freeing {
   const Cluster::State& state_;
   const Request& request_;
   Needs& needs_;
+  const ModeId mode_;  ///< of the request
   std::optional<SplitTotal> total_;
   const CardPolicy* const policy_;
 };

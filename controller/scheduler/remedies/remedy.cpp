@@ -24,6 +24,7 @@ std::string cardsText(const Request& r) {
 /// Returns text such as "10% and 4Gi".
 std::string amountText(const Remedy::CardCapacity& shortage) {
   std::string text;
+  if (!shortage.isolation.empty()) return "all";
   auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
   if (shortage.amount.core > 0) add(v1alpha::formatMilliCards(shortage.amount.core));
   if (shortage.amount.memory > 0) add(atLeastText(shortage.amount.memory));
@@ -32,17 +33,25 @@ std::string amountText(const Remedy::CardCapacity& shortage) {
 }
 
 /// "free 2 more cards of node n: x, y" for whole cards, otherwise "free 10% of each of cards x, y, 20% of card z (node
-/// n)". Cards that lack the same amount are listed together.
+/// n)", or "free all of card x, in use with isolation mps (node n)". Cards that lack the same amount are listed
+/// together.
 std::string shortagesText(const Remedy& remedy, bool wholeCards) {
-  std::vector<std::pair<std::string, std::vector<std::string_view>>> alike;
+  struct AlikeShortages {
+    std::string amount;
+    std::string_view isolation;
+    std::vector<std::string_view> cards;
+  };
+  std::vector<AlikeShortages> alike;
   for (const Remedy::CardCapacity& shortage : remedy.shortages) {
     const std::string amount = wholeCards ? std::string() : amountText(shortage);
-    auto same = std::find_if(alike.begin(), alike.end(), [&](const auto& each) { return each.first == amount; });
-    if (same == alike.end()) same = alike.insert(same, {amount, {}});
-    same->second.push_back(shortage.card);
+    auto same = std::find_if(alike.begin(), alike.end(), [&](const AlikeShortages& each) {
+      return each.amount == amount && each.isolation == shortage.isolation;
+    });
+    if (same == alike.end()) same = alike.insert(same, {amount, shortage.isolation, {}});
+    same->cards.push_back(shortage.card);
   }
   std::string text;
-  for (const auto& [amount, cards] : alike) {
+  for (const auto& [amount, isolation, cards] : alike) {
     std::string names;
     for (const std::string_view card : cards) names += (names.empty() ? "" : ", ") + std::string(card);
     text += text.empty() ? "free " : ", ";
@@ -50,7 +59,8 @@ std::string shortagesText(const Remedy& remedy, bool wholeCards) {
       text += std::to_string(cards.size()) + (cards.size() == 1 ? " more card" : " more cards") + " of node " +
               remedy.node + ": " + names;
     else
-      text += amount + (cards.size() == 1 ? " of card " : " of each of cards ") + names;
+      text += amount + (cards.size() == 1 ? " of card " : " of each of cards ") + names +
+              (isolation.empty() ? "" : ", in use with isolation " + std::string(isolation));
   }
   return text;
 }

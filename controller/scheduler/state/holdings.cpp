@@ -10,7 +10,8 @@ namespace {
 void collect(const Cluster::State& state, const NodeRecord& node, Holdings& out) {
   for (CardId id : node.cards) {
     state.eachTake(id, [&](std::string_view device, const Amount& charged, const NodeAmount& ofNode) {
-      out[std::string(device)].push_back({std::string(state.cardName(id)), charged, ofNode});
+      out[std::string(device)].push_back(
+          {std::string(state.cardName(id)), charged, ofNode, std::string(modeNameOf(state, id))});
     });
   }
 }
@@ -61,13 +62,13 @@ NodeAmount nodeAmountOf(const std::vector<Holding>& holdings) {
 
 void hold(Cluster& cluster, std::string_view device, const Decision& decision, NodeAmount ofNode) {
   for (const Placement& placement : decision.placements) {
-    cluster.take(placement.card, device, placement.charged, ofNode);
+    cluster.take(placement, device, ofNode);
     ofNode = {};
   }
 }
 
 void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings) {
-  for (const Holding& each : holdings) cluster.take(each.card, device, each.charged, each.ofNode);
+  for (const Holding& each : holdings) cluster.take(each.card, device, each.charged, each.ofNode, each.isolation);
 }
 
 void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings) {

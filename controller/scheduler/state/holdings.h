@@ -17,6 +17,7 @@ struct Holding {
   std::string card;  ///< object name
   Amount charged;
   NodeAmount ofNode;
+  std::string isolation{};  ///< isolation mode of the card's shares; empty = none
   bool operator==(const Holding&) const = default;
 };
 
@@ -31,7 +32,8 @@ Holdings holdingsOn(const Cluster& cluster, std::string_view node);
 /// Returns the sum of their node amounts.
 NodeAmount nodeAmountOf(const std::vector<Holding>& holdings);
 
-/// Allocates the decision to the device; the pod's amounts on the node are recorded with the first card.
+/// Allocates the decision to the device; the pod's amounts on the node are recorded with the first card. An empty card
+/// gets the isolation mode of its first share, here and below.
 void hold(Cluster& cluster, std::string_view device, const Decision& decision, NodeAmount ofNode = {});
 void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);

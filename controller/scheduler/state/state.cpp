@@ -4,8 +4,26 @@
 #include <tuple>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
+
 namespace egpu::scheduler {
 namespace {
+
+/// Normal form of all reasons why a card's node has no limiter.
+constexpr std::string_view kLimiterMissing = "missing";
+
+LimiterSupport limiterOf(const v1alpha::Card& card) {
+  const auto given = card.attributes.find(v1alpha::keys::kLimiterAttribute);
+  if (given == card.attributes.end()) return LimiterSupport::unknown;
+  return given->second == v1alpha::keys::kLimiterAvailable ? LimiterSupport::available : LimiterSupport::missing;
+}
+
+/// Sets the only attribute that decisions depend on.
+void describeLimiter(v1alpha::Card& card, LimiterSupport support) {
+  if (support == LimiterSupport::unknown) return;
+  card.attributes[std::string(v1alpha::keys::kLimiterAttribute)] =
+      support == LimiterSupport::available ? v1alpha::keys::kLimiterAvailable : kLimiterMissing;
+}
 
 /// True if the state already has all these attributes of the card.
 bool describes(const Cluster::State& state, CardId id, const v1alpha::Card& card) {
@@ -18,6 +36,13 @@ bool describes(const Cluster::State& state, CardId id, const v1alpha::Card& card
 }
 
 }  // namespace
+
+v1alpha::Card withDecisiveAttributes(v1alpha::Card card) {
+  const LimiterSupport support = limiterOf(card);
+  card.attributes.clear();
+  describeLimiter(card, support);
+  return card;
+}
 
 bool isCardBefore(const Cluster::State& state, CardId a, CardId b) {
   auto key = [&](CardId c) {
@@ -46,7 +71,20 @@ v1alpha::Card Cluster::State::cardOf(CardId id) const {
   card.core = type.core;
   card.memory = type.memory;
   card.topology = topologyOf(id);
+  describeLimiter(card, static_cast<LimiterSupport>(cards[id].limiter));
   return card;
+}
+
+void setMode(Cluster::State& state, CardId id, std::string_view mode) {
+  CardRecord& card = state.cards[id];
+  card.mode = (mode.empty() ? kNoIsolation : state.modes.obtain(mode)) & 0x1fu;
+  if (card.node != kNone) state.outlook.changed(card.node);
+}
+
+std::string_view modeNameOf(const Cluster::State& state, CardId id) {
+  const CardRecord& card = state.cards[id];
+  if (card.empty() || card.mode == kNoIsolation) return {};
+  return state.modes.nameOf(static_cast<ModeId>(card.mode));
 }
 
 NodeId Cluster::State::obtainNode(std::string_view name) {
@@ -221,9 +259,11 @@ void Cluster::State::removeNode(NodeId id) {
 
 void Cluster::State::upsertCard(const CardInfo& info) {
   CardId id = findCard(info.name);
+  const uint32_t limiter = static_cast<uint32_t>(limiterOf(info.card)) & 3u;
   if (id != kNone && describes(*this, id, info.card)) {
-    if ((cards[id].healthy != 0) == info.healthy) return;
+    if ((cards[id].healthy != 0) == info.healthy && cards[id].limiter == limiter) return;
     cards[id].healthy = info.healthy;
+    cards[id].limiter = limiter;
     if (cards[id].node != kNone) refresh(cards[id].node);
     return;
   }
@@ -241,6 +281,7 @@ void Cluster::State::upsertCard(const CardInfo& info) {
   card.type = obtainType(info.card) & 0xffffffu;
   card.left = {info.card.core - used.core, info.card.memory - used.memory};
   card.healthy = info.healthy;
+  card.limiter = limiter;
   // A card without a node name can be looked up and charged, but is never chosen.
   if (!info.card.nodeName.empty()) attach(id, obtainNode(info.card.nodeName));
   tidyText();

@@ -227,6 +227,11 @@ struct Cluster::State {
   SparseValues<std::shared_ptr<const v1alpha::CardTopology>> topologies_;
 };
 
+/// Records the isolation mode of the card's shares; empty = none.
+void setMode(Cluster::State& state, CardId id, std::string_view mode);
+/// Returns the isolation mode of the card's shares; empty = none, or no holders.
+std::string_view modeNameOf(const Cluster::State& state, CardId id);
+
 /// True if card a comes before card b on their node: by index, then uuid, then name.
 bool isCardBefore(const Cluster::State& state, CardId a, CardId b);
 

@@ -110,7 +110,9 @@ void writeRemedies(JsonText& j, const Explanation& explanation) {
       j.key("shortages").beginArray();
       for (const auto& shortage : remedy.shortages) {
         j.beginObject().key("card").value(shortage.card).key("core").value(shortage.amount.core);
-        j.key("memory").value(shortage.amount.memory).key("claims").value(shortage.claims).endObject();
+        j.key("memory").value(shortage.amount.memory).key("claims").value(shortage.claims);
+        put(j, "isolation", shortage.isolation);
+        j.endObject();
       }
       j.endArray().key("nodeClaims").value(remedy.nodeClaims);
     } else if (!ask) {

@@ -54,6 +54,8 @@ class Site {
     if (pick(random_, 0, 4) == 0) r.models = {pick(random_, 0, 1) == 0 ? "V100" : "T4"};
     if (pick(random_, 0, 9) == 0) r.maxClaimsPerCard = 2;
     if (pick(random_, 0, 9) == 0) r.maxClaimsPerNode = 5;
+    const char* const modes[] = {"", "", "", "mps", "auto", "limiter"};
+    r.isolation = modes[pick(random_, 0, 5)];
     return r;
   }
 
@@ -62,7 +64,7 @@ class Site {
     NodeAmount ofNode{request.cpuMilli, request.podMemory};
     if (decision.placements.empty()) cluster.takeOfNode(decision.node, device, ofNode);
     for (const Placement& p : decision.placements) {
-      cluster.take(p.card, device, p.charged, ofNode);
+      cluster.take(p, device, ofNode);
       ofNode = {};
       held_.emplace_back(p.card, device);
     }
@@ -100,8 +102,12 @@ class Site {
     cluster.upsertNode({name, true, pick(random_, 0, 3) == 0 ? 0 : 32'000 << pick(random_, 0, 1), 128 * kGi});
     const int64_t cards = int64_t{1} << pick(random_, 0, 3);
     const char* model = pick(random_, 0, 2) == 0 ? "T4" : "V100";
-    for (int64_t c = 0; c < cards; ++c)
-      cluster.upsertCard(makeCard(name + "-" + std::to_string(c), name, c, 16 * kGi, model));
+    const bool limited = pick(random_, 0, 1) == 0;
+    for (int64_t c = 0; c < cards; ++c) {
+      auto card = makeCard(name + "-" + std::to_string(c), name, c, 16 * kGi, model);
+      card.card.attributes["limiter"] = limited ? "available" : "missing";
+      cluster.upsertCard(card);
+    }
   }
 
   Random random_;
