@@ -240,7 +240,7 @@ std::optional<scheduler::Resizing> Allocator::decideResize(const SchedulingReque
     auto& cluster = state_->cluster;
     auto& nominator = state_->nominator;
     const auto& uid = device.metadata.uid;
-    yields = !mayGrow || state_->isOutdated(ask.order);
+    const bool isInTurn = mayGrow && !state_->isOutdated(ask.order);
     cluster.dropResize(uid);
     const auto old = cluster.holdingsOf(device);
     if (old.empty()) {
@@ -254,7 +254,6 @@ std::optional<scheduler::Resizing> Allocator::decideResize(const SchedulingReque
       resizing.excess = scheduler::excessOf(cluster.cluster(), state_->quotas.book(), *claim, resizing);
     nominator.release(held);
     const bool grows = resizing.inPlace && resizing.grows();
-    yields = yields && grows;
     if (grows) {
       const scheduler::NodePredicate any;
       scheduler::NodePredicate open;
@@ -267,7 +266,8 @@ std::optional<scheduler::Resizing> Allocator::decideResize(const SchedulingReque
       state_->quotas.noteRefused(namespaceOf(ask.claim));
       resizing.inPlace = false;
     }
-    if (resizing.inPlace && grows && !yields) cluster.assumeResize(uid, resizing.placements);
+    yields = resizing.inPlace && grows && !isInTurn;
+    if (resizing.inPlace && grows && isInTurn) cluster.assumeResize(uid, resizing.placements);
   }
   state_->announce();
   if (yields) return std::nullopt;
@@ -409,7 +409,7 @@ void Allocator::listen(ClusterListener& listener) {
   state_->hasListener = true;
 }
 
-void Allocator::show() {
+void Allocator::offerSnapshot() {
   const base::MutexLock lock(state_->mutex);
   state_->cluster.cluster().show();
 }

@@ -150,7 +150,7 @@ class Allocator {
   /// `listener` must outlive the allocator.
   void listen(ClusterListener& listener);
   /// Reports the whole cluster to the listener if it wants that. Otherwise it waits for the next decision.
-  void show();
+  void offerSnapshot();
 
  private:
   std::unique_ptr<AllocatorState> state_;

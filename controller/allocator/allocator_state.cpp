@@ -70,7 +70,7 @@ void AllocatorState::refreshClaim(const cache::Claim* before, const cache::Claim
   if (before && !same && before->status.nominated) refreshNomination(*before, true);
   if (hasListener && same && before->status.usage != after->status.usage) {
     const base::MutexLock lock(mutex);
-    cluster.nameDevicesOf(after->metadata.uid);
+    cluster.reportUsage(after->metadata.uid);
   }
   if (!before || same) return;
   const auto& uid = before->metadata.uid;
@@ -88,7 +88,7 @@ void AllocatorState::refreshPod(const core::Pod* before, const core::Pod* after)
   if (!hasListener || claimsInUse(before) == claimsInUse(after)) return;
   const auto key = core::keyOf((after ? after : before)->metadata);
   const base::MutexLock lock(mutex);
-  cluster.cluster().use({key.str(), claimsInUse(stores.pods.get(key).get())});
+  cluster.cluster().reportPod({key.str(), claimsInUse(stores.pods.get(key).get())});
 }
 
 void AllocatorState::refreshNomination(const cache::Claim& claim, bool isGone) {

@@ -104,33 +104,33 @@ void ObservedCluster::note(Change change) {
   listener_->changed(std::move(change));
 }
 
-void ObservedCluster::name(HolderNamed holder) {
+void ObservedCluster::reportHolder(HolderChanged holder) {
   if (!hasListener()) return;
   auto& known = holders_[holder.uid];
   if (known && *known == holder) return;
-  known = std::make_shared<const HolderNamed>(std::move(holder));
+  known = std::make_shared<const HolderChanged>(std::move(holder));
   note(*known);
 }
 
-void ObservedCluster::nameAssumed(HolderNamed holder) {
+void ObservedCluster::recordHolder(HolderChanged holder) {
   if (!hasListener()) return;
   auto& known = holders_[holder.uid];
-  known = std::make_shared<const HolderNamed>(std::move(holder));
+  known = std::make_shared<const HolderChanged>(std::move(holder));
 }
 
-void ObservedCluster::nameIfUnknown(const std::string& uid, const std::string& claim) {
-  if (hasListener() && !holders_.contains(uid)) name({uid, claim, {}, {}, -1});
+void ObservedCluster::reportHolderIfUnknown(const std::string& uid, const std::string& claim) {
+  if (hasListener() && !holders_.contains(uid)) reportHolder({uid, claim, {}, {}, -1});
 }
 
-void ObservedCluster::use(PodUses uses) {
+void ObservedCluster::reportPod(PodChanged pod) {
   if (!hasListener()) return;
-  const auto known = pods_.find(uses.pod);
-  if (known == pods_.end() ? uses.claims.empty() : *known->second == uses) return;
-  if (uses.claims.empty())
+  const auto known = pods_.find(pod.pod);
+  if (known == pods_.end() ? pod.claims.empty() : *known->second == pod) return;
+  if (pod.claims.empty())
     pods_.erase(known);
   else
-    pods_[uses.pod] = std::make_shared<const PodUses>(uses);
-  note(std::move(uses));
+    pods_[pod.pod] = std::make_shared<const PodChanged>(pod);
+  note(std::move(pod));
 }
 
 void ObservedCluster::show() {

@@ -49,27 +49,27 @@ struct ClaimGone {
 };
 /// Claim of a holder (Took::uid), and its usage. Reported before its first Took, and again when it changes. Accounts
 /// need it, decisions do not.
-struct HolderNamed {
+struct HolderChanged {
   std::string uid;        ///< as in Took
   std::string claim;      ///< "namespace/name"; empty = a device without a claim
   std::string claimUid;   ///< empty = not known
   std::string className;  ///< empty = not known
   int64_t usedCore = -1;  ///< usage in the claim's status, milli-cards of all its cards together; -1 = not known
-  bool operator==(const HolderNamed&) const = default;
+  bool operator==(const HolderChanged&) const = default;
 };
 /// Claims of a pod that has a node and has not ended; replaces its earlier report. Accounts need it, decisions do not.
-struct PodUses {
+struct PodChanged {
   std::string pod;                  ///< "namespace/name"
   std::vector<std::string> claims;  ///< names, in the namespace of the pod; empty = it has ended
-  bool operator==(const PodUses&) const = default;
+  bool operator==(const PodChanged&) const = default;
 };
 using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, CardGone, Took, GaveBack, Asked,
-                            DeviceMade, ClaimGone, CardMode, HolderNamed, PodUses>;
+                            DeviceMade, ClaimGone, CardMode, HolderChanged, PodChanged>;
 
 /// Present holders and pods, for a snapshot. The values never change, so that a copy is cheap.
 struct ClaimUsers {
-  std::vector<std::shared_ptr<const HolderNamed>> holders;
-  std::vector<std::shared_ptr<const PodUses>> pods;
+  std::vector<std::shared_ptr<const HolderChanged>> holders;
+  std::vector<std::shared_ptr<const PodChanged>> pods;
 };
 
 /// Answers of a decision's node predicate. If there are very many nodes, only one of the two lists is kept.
@@ -151,15 +151,15 @@ class ObservedCluster : public scheduler::Cluster {
   /// Reports a change that is not a change of the cluster itself.
   void note(Change change);
   /// Reports the claim of a holder, if it is new. No-op without a listener.
-  void name(HolderNamed holder);
-  /// As name(), for a decision that was reported, so that only a snapshot names its holder.
-  void nameAssumed(HolderNamed holder);
-  /// As name(), for a holder of which the claim's name alone is known. Keeps what name() has reported.
-  void nameIfUnknown(const std::string& uid, const std::string& claim);
+  void reportHolder(HolderChanged holder);
+  /// Records the holder of a decision, for snapshots. Not reported: the decision was.
+  void recordHolder(HolderChanged holder);
+  /// Reports a holder of which only the claim's name is known. No-op if the holder was reported or recorded.
+  void reportHolderIfUnknown(const std::string& uid, const std::string& claim);
   /// The holder has nothing any more. Not reported: giveBack() was.
-  void forgetName(const std::string& uid) { holders_.erase(uid); }
+  void forgetHolder(const std::string& uid) { holders_.erase(uid); }
   /// Reports the claims of a pod, if they are new. No-op without a listener.
-  void use(PodUses uses);
+  void reportPod(PodChanged pod);
   /// Reports the whole cluster, if the listener needs it. Call before a decision.
   void show();
   void decided(Decided decided);
@@ -168,8 +168,8 @@ class ObservedCluster : public scheduler::Cluster {
   ClusterListener* listener_ = nullptr;
   uint64_t changes_ = 0;
   // Reported and still valid; empty without a listener.
-  std::unordered_map<std::string, std::shared_ptr<const HolderNamed>> holders_;  ///< by uid
-  std::unordered_map<std::string, std::shared_ptr<const PodUses>> pods_;         ///< by name
+  std::unordered_map<std::string, std::shared_ptr<const HolderChanged>> holders_;  ///< by uid
+  std::unordered_map<std::string, std::shared_ptr<const PodChanged>> pods_;        ///< by name
 };
 
 }  // namespace egpu::allocator

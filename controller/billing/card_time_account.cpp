@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "api/core/meta.h"
+
 namespace egpu::billing {
 
 namespace {
@@ -26,7 +28,6 @@ CardParts weightOf(const Amount& charged, const Amount& capacity) {
   return std::max(core * std::max<int64_t>(1, capacity.memory), memory * std::max<int64_t>(1, capacity.core));
 }
 
-std::string namespaceOf(const std::string& claim) { return claim.substr(0, claim.find('/')); }
 /// Removes a name from the names of a key, and the key with its last name.
 void eraseFrom(std::unordered_map<std::string, std::set<std::string>>& index, const std::string& key,
                const std::string& name) {
@@ -35,8 +36,6 @@ void eraseFrom(std::unordered_map<std::string, std::set<std::string>>& index, co
   names->second.erase(name);
   if (names->second.empty()) index.erase(names);
 }
-
-std::string shortName(const std::string& name) { return name.substr(name.find('/') + 1); }
 
 }  // namespace
 
@@ -160,7 +159,7 @@ void CardTimeAccount::name(const codec::JournalHolder& holder) {
 }
 
 void CardTimeAccount::use(const codec::JournalPod& pod) {
-  const auto space = namespaceOf(pod.name) + "/";
+  const auto space = core::ObjectKey::of(pod.name).namespace_ + "/";
   auto& claims = known_.claimsOf[pod.name];
   for (const auto& claim : claims) {
     accountCardsOfClaim(claim);
@@ -270,8 +269,9 @@ void CardTimeAccount::chargeHolder(const std::string& holder, CardTimeKey key, c
   if (known == holders_.end()) return total_.times[key].add(time);
   const auto& claim = known->second.claim;
   key.className = known->second.className;
-  key.space = namespaceOf(claim);
-  key.claim = shortName(claim);
+  const auto name = core::ObjectKey::of(claim);
+  key.space = name.namespace_;
+  key.claim = name.name;
   CardTime part = time;
   if (known->second.usedCore && !inGap_) {
     const auto cards = known_.cardsOf.find(holder);
@@ -285,7 +285,7 @@ void CardTimeAccount::chargeHolder(const std::string& holder, CardTimeKey key, c
   auto left = part.granted, usedLeft = part.used;
   auto count = static_cast<int64_t>(pods.size());
   for (const auto& pod : pods) {
-    key.pod = shortName(pod);
+    key.pod = core::ObjectKey::of(pod).name;
     part.granted = left / count;
     part.used = usedLeft / count;
     left -= part.granted;

@@ -31,11 +31,12 @@ struct ToRecord {
   void operator()(const allocator::Asked& asked) const { out.asked = asked.request; }
   void operator()(const allocator::DeviceMade& made) const { out.device = {made.device, made.claim}; }
   void operator()(const allocator::ClaimGone& gone) const { out.claimGone = gone.uid; }
-  void operator()(const allocator::HolderNamed& named) const {
-    auto& holder = out.holder.emplace(codec::JournalHolder{named.uid, named.claim, named.claimUid, named.className});
-    if (named.usedCore >= 0) holder.usedCore = named.usedCore;
+  void operator()(const allocator::HolderChanged& changed) const {
+    auto& holder =
+        out.holder.emplace(codec::JournalHolder{changed.uid, changed.claim, changed.claimUid, changed.className});
+    if (changed.usedCore >= 0) holder.usedCore = changed.usedCore;
   }
-  void operator()(const allocator::PodUses& uses) const { out.pod = {uses.pod, uses.claims}; }
+  void operator()(const allocator::PodChanged& uses) const { out.pod = {uses.pod, uses.claims}; }
 };
 
 }  // namespace

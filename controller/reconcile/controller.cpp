@@ -84,7 +84,7 @@ void Controller::gather(std::stop_token stop) {
       !taintRules_.waitForSync(stop) || !podGroups_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
-  cluster_.show();
+  cluster_.offerSnapshot();
   enqueueAll();
   for (int i = 0; i < options_.workers; ++i)
     workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });

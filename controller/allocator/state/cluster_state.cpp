@@ -53,8 +53,8 @@ int64_t usedCoreOf(const cache::Claim& claim) {
   return percent ? percent->ceil() * kMilliCardsPerPercent : -1;
 }
 
-HolderNamed holderOf(const cache::Stores& stores, const cache::Gpu& device) {
-  HolderNamed holder{device.metadata.uid, {}, {}, device.spec.className, -1};
+HolderChanged holderOf(const cache::Stores& stores, const cache::Gpu& device) {
+  HolderChanged holder{device.metadata.uid, {}, {}, device.spec.className, -1};
   const auto& ref = device.spec.claimRef;
   if (!ref || device.status.phase == phase::kReleased) return holder;  // the claim of a Released device is gone
   holder.claim = ref->namespace_ + "/" + ref->name;
@@ -150,7 +150,7 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
   for (const auto& uid : stale) updateAllocation(card, uid, AllocationSource::ledger, std::nullopt);
   if (object) {
     for (const auto& [uid, entry] : object->spec.allocations) {
-      cluster_.nameIfUnknown(uid, entry.claim);
+      cluster_.reportHolderIfUnknown(uid, entry.claim);
       updateAllocation(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
     }
     if (noteMode(cluster_, *object)) hasFreed_ = true;
@@ -177,7 +177,7 @@ void ClusterState::refreshDevice(const std::string& name) {
     }
     if (fresh || was->spec.nodeName != device->spec.nodeName || isCommitted(*was) != isCommitted(*device))
       for (const auto* card : entry.second.cards) updateSchedulability(*card);
-    if (!fresh && cluster_.hasListener()) cluster_.name(holderOf(stores_, *device));
+    if (!fresh && cluster_.hasListener()) cluster_.reportHolder(holderOf(stores_, *device));
     if (!fresh && was->spec.claimRef != device->spec.claimRef)
       for (auto* const card : entry.second.cards)
         if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
@@ -226,9 +226,10 @@ void ClusterState::count(const CardEntry& card, const HeldAllocation& held) {
                 cluster_.findCard(card.first), charged);
 }
 
-void ClusterState::nameDevicesOf(std::string_view claimUid) {
+void ClusterState::reportUsage(std::string_view claimUid) {
   for (const auto& device : stores_.devicesOfClaim(claimUid))
-    if (devices_.contains(device->metadata.name) && cluster_.hasListener()) cluster_.name(holderOf(stores_, *device));
+    if (devices_.contains(device->metadata.name) && cluster_.hasListener())
+      cluster_.reportHolder(holderOf(stores_, *device));
 }
 
 void ClusterState::addDevice(DeviceEntry& entry) {
@@ -236,7 +237,7 @@ void ClusterState::addDevice(DeviceEntry& entry) {
   const auto& device = *state.object;
   ages_.record(device);
   if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
-  if (cluster_.hasListener()) cluster_.name(holderOf(stores_, device));
+  if (cluster_.hasListener()) cluster_.reportHolder(holderOf(stores_, device));
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
@@ -272,7 +273,7 @@ void ClusterState::removeDevice(DeviceStates::iterator known) {
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) updateAllocation(*card, uid, AllocationSource::device, std::nullopt);
   ages_.forget(uid);
-  cluster_.forgetName(uid);
+  cluster_.forgetHolder(uid);
   devices_.erase(known);
   for (auto* const card : cards) {
     updateSchedulability(*card);
@@ -298,7 +299,7 @@ void ClusterState::updateAllocation(CardEntry& card, const std::string& uid, All
       quotas_.drop(uid, name);
       hasFreed_ = true;
     }
-    if (source != AllocationSource::device) cluster_.forgetName(uid);
+    if (source != AllocationSource::device) cluster_.forgetHolder(uid);
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
     return;
@@ -362,7 +363,7 @@ void ClusterState::assume(const SchedulingRequest& ask, const scheduler::Decisio
   assumption.number = ++lastNumber_;
   assumption.inGang.reset();
   if (ofGang) assumption.inGang = decision;
-  cluster_.nameAssumed({assumedKey(ask.claimUid), ask.claim, ask.claimUid, ask.className, -1});
+  cluster_.recordHolder({assumedKey(ask.claimUid), ask.claim, ask.claimUid, ask.className, -1});
   writes_.hasAssumptions.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged, placement.isolation});

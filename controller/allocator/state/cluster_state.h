@@ -111,7 +111,7 @@ class ClusterState {
   void refreshCard(const std::string& name, const cache::Gpu* before);
   void refreshDevice(const std::string& name);
   /// Reports the claim's usage to the listener.
-  void nameDevicesOf(std::string_view claimUid);
+  void reportUsage(std::string_view claimUid);
   /// Evaluates again whether the card is schedulable.
   void refreshSchedulability(const std::string& card);
   /// Reports all allocations to the quotas if a namespace got its first quota. Visits all cards then.
