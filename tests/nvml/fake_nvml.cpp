@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "tests/nvml/node_file.h"
 
@@ -42,22 +44,49 @@ void FakeNvml::write() {
   writeKernelFiles();
 }
 
+namespace {
+
+/// Replaces the file unless it has this content, so that a reader at any moment finds it complete.
+void replaceFile(const fs::path& path, const std::string& content) {
+  std::ostringstream have;
+  have << std::ifstream(path).rdbuf();
+  if (have.str() == content) return;
+  fs::create_directories(path.parent_path());
+  std::ofstream(path.string() + "~") << content;
+  fs::rename(path.string() + "~", path);
+}
+
+void removeOthers(const fs::path& folder, const std::set<std::string>& names) {
+  std::vector<fs::path> others;
+  for (const auto& each : fs::directory_iterator(folder))
+    if (names.count(each.path().filename()) == 0) others.push_back(each.path());
+  for (const fs::path& other : others) fs::remove_all(other);
+}
+
+}  // namespace
+
 void FakeNvml::writeKernelFiles() const {
-  for (const char* folder : {"/sys", "/proc"}) fs::remove_all(folder_ + folder);
-  const fs::path bus = folder_ + "/sys/bus/pci/devices";
+  const fs::path bus = folder_ + "/sys/bus/pci/devices", gpus = folder_ + "/proc/driver/nvidia/gpus";
   fs::create_directories(bus);
+  fs::create_directories(gpus);
+  std::set<std::string> addresses;
   for (const FakeDevice& device : readFakeNode(folder_ + "/node.yaml").devices) {
+    addresses.insert(device.pci);
     const std::string place =
         "devices/" + (device.path.empty() ? "pci0000:00" : device.path.front()) + "/" + device.pci;
-    fs::create_directories(folder_ + "/sys/" + place);
-    std::ofstream(folder_ + "/sys/" + place + "/numa_node") << device.numa << "\n";
-    fs::create_directory_symlink("../../../" + place, bus / device.pci);
-    const fs::path known = folder_ + "/proc/driver/nvidia/gpus/" + device.pci;
-    fs::create_directories(known);
-    std::ofstream(known / "information") << "Model: \t\t " << device.name << "\nIRQ:   \t\t 77\nGPU UUID: \t "
-                                         << device.uuid << "\nBus Type: \t PCIe\nBus Location: \t " << device.pci
-                                         << "\nDevice Minor: \t " << device.minor << "\nGPU Excluded:\t No\n";
+    replaceFile(folder_ + "/sys/" + place + "/numa_node", std::to_string(device.numa) + "\n");
+    if (const fs::path target = "../../../" + place;
+        !fs::is_symlink(bus / device.pci) || fs::read_symlink(bus / device.pci) != target) {
+      fs::remove(bus / device.pci);
+      fs::create_directory_symlink(target, bus / device.pci);
+    }
+    replaceFile(gpus / device.pci / "information", "Model: \t\t " + device.name + "\nIRQ:   \t\t 77\nGPU UUID: \t " +
+                                                       device.uuid + "\nBus Type: \t PCIe\nBus Location: \t " +
+                                                       device.pci + "\nDevice Minor: \t " +
+                                                       std::to_string(device.minor) + "\nGPU Excluded:\t No\n");
   }
+  removeOthers(bus, addresses);
+  removeOthers(gpus, addresses);
 }
 
 void FakeNvml::unplug(std::size_t place) {

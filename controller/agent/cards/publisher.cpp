@@ -123,7 +123,9 @@ Status Publisher::publishCard(const std::string& name, const FoundCard& found, c
   want.metadata.labels[std::string(keys::kDiscoveredByLabel)] = v1alpha::labelValueOf(found.plugin);
   if (!store_.get({"", name}))
     if (auto made = create(want, stop); !made.ok()) return made;
-  auto written = step(name, stop, [&](const Gpu& have) { return update(have, want, stop); });
+  auto written = step(name, stop, [&](const Gpu& have) {
+    return failsBriefly(have, answers) ? Status::okay() : update(have, want, stop);
+  });
   if (!written.ok()) {
     remarks_.push_back("card " + found.card.uuid + " could not be published: " + written.message());
     return written;
@@ -307,6 +309,17 @@ bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
     return since == failingSince_.end() || clock_.now() - since->second >= options_.notAnsweringAfter;
   }
   return false;  // the plugin that found the card has not answered yet
+}
+
+bool Publisher::failsBriefly(const Gpu& card, const Answers& answers) const {
+  const auto by = labelOf(card);
+  for (const auto& [plugin, answer] : answers) {
+    if (by != v1alpha::labelValueOf(plugin)) continue;
+    const auto since = failingSince_.find(plugin);
+    return !answer.cards.reply.ok() &&
+           (since == failingSince_.end() || clock_.now() - since->second < options_.notAnsweringAfter);
+  }
+  return false;
 }
 
 Status Publisher::reportUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {

@@ -2,6 +2,8 @@
 //
 //   found, no object                → created
 //   found, object differs           → labels, capacity and spec.card written; never the ledger
+//   found, the object's plugin
+//     fails, but another answers    → unchanged for a while, because plugins report different attributes of a card
 //   found, object on another node   → not written, but reported: the API lets no agent write another node's cards.
 //                                     Once that node's agent has deleted the object, it is created here
 //   object, not found, its plugin
@@ -100,6 +102,8 @@ class Publisher {
   /// True if usage that the answers lack must be removed: the card's plugin answers, or has failed for
   /// notAnsweringAfter.
   bool silentOn(const Gpu& card, const Answers& answers) const;
+  /// True if the plugin that found the card can't list its cards, and has not failed for notAnsweringAfter.
+  bool failsBriefly(const Gpu& card, const Answers& answers) const;
   /// Calls `take` with the stored object; if it has changed, reads it and tries again, up to kAttempts times.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
   /// Card as it was written, and as the server stored it.

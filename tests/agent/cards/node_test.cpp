@@ -87,10 +87,10 @@ TEST_F(NodeTest, ADriverThatIsExchangedLosesNoCard) {
   start("a100");
   const std::string name = "gpu-a1000000-0000-4000-8000-00000000000";
   eventually([&] { return healthy(name + "3").status == "True"; });
+  const auto before = card(name + "3");
   fake->file["errors"]["nvmlInit_v2"] = 18;
   fake->write();
-  cards->wake();
-  const auto before = card(name + "3");
+  eventually([&] { return !cards->foundCard(name + "3"); });
   fake->file.remove("errors");
   fake->file["devices"].remove(3);
   fake->file["nvlinks"] = YAML::Load("[[0, 1, 4], [0, 2, 4], [1, 2, 4]]");

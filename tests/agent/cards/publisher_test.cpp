@@ -551,6 +551,24 @@ TEST_F(PublisherTest, WhichPluginFoundItIsCorrected) {
   EXPECT_EQ(writes({{"gpushare", answer({})}, {"physical", answer({gpu("GPU-A")})}}), 1u) << "physical has it";
 }
 
+/// A plugin that reports fewer attributes of the same card would otherwise replace those of the one that fails.
+TEST_F(PublisherTest, ACardOfAPluginThatFailsPassesToAnotherAfterAWhile) {
+  auto rich = gpu("GPU-A");
+  rich.attributes["limiter"] = "available";
+  must({{"gpushare", answer({rich})}, {"physical", answer({gpu("GPU-A")})}});
+  const Answers failing{{"gpushare", failure()}, {"physical", answer({gpu("GPU-A")})}};
+  EXPECT_EQ(writes(failing), 0u);
+  EXPECT_EQ(card("gpu-a")->spec.card->attributes.at("limiter"), "available");
+  EXPECT_EQ(writes({{"gpushare", failure()}, {"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Lost: gone"}})}}),
+            1u);
+  EXPECT_EQ(healthy("gpu-a").reason, "Lost") << "its health comes from the one that answers";
+  clock.advance(minutes(3));
+  must(failing);
+  EXPECT_EQ(card("gpu-a")->metadata.label("elasticgpu.io/discovered-by"), "physical");
+  EXPECT_EQ(card("gpu-a")->spec.card->attributes.count("limiter"), 0u);
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
 /// The card has no discovering plugin: an administrator created it.
 TEST_F(PublisherTest, WhatTheAgentDidNotPublishIsNotDeleted) {
   ASSERT_TRUE(admin->create(v1alpha::cardObject(merge(one(), "n1").cards.at("gpu-a").card)).ok());
