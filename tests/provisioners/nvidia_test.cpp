@@ -333,6 +333,7 @@ TEST_P(NvidiaTest, TheComputeModeIsReported) {
 TEST_P(NvidiaTest, CardsWithUnifiedMemoryArePublishedWithTheMachines) {
   constexpr int kNotSupported = 3;
   use("a100");
+  const std::string meminfo = std::string(getenv("ELASTICGPU_SYSTEM_ROOT")) + "/proc/meminfo";
   for (const char* name : {"NVIDIA GB10", "NVIDIA Thor", "Orin (nvgpu)"}) {
     fake->file["devices"][0]["name"] = name;
     fake->file["devices"][0]["errors"]["nvmlDeviceGetMemoryInfo"] = kNotSupported;
@@ -340,9 +341,9 @@ TEST_P(NvidiaTest, CardsWithUnifiedMemoryArePublishedWithTheMachines) {
     fake->write();
     EXPECT_EQ(discovered().at(0).memory, 0);
     EXPECT_THAT(message, HasSubstr("its memory is the machine's, which /proc/meminfo does not report"));
-    std::ofstream(std::string(getenv("ELASTICGPU_SYSTEM_ROOT")) + "/proc/meminfo")
-        << "MemTotal:       125544500 kB\nMemFree:        1 kB\n";
+    std::ofstream(meminfo) << "MemTotal:       125544500 kB\nMemFree:        1 kB\n";
     const auto card = discovered().at(0);
+    std::filesystem::remove(meminfo);
     EXPECT_EQ(card.memory, 125544500 / 1024 * kMiB) << name;
     EXPECT_EQ(card.attributes.at("unifiedMemory"), "true");
     EXPECT_EQ(message, "");
