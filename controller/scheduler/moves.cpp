@@ -186,10 +186,12 @@ MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const Node
   const AcceptVictims accept = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
     hold(without, kReserved, decision, {request.cpuMilli, request.podMemory});
     auto found = settle(without, victims, movers);
+    moveTo(without, kReserved, decision);
+    // A claim that moves within the node, or to a shared card, still counts toward the request's limits of claims.
+    const bool fits = found && hasCapacity(without, {std::string(kReserved), {}, decision}, request);
     if (found)
       for (const Move& each : *found) moveTo(without, each.device, each.to);
-    moveTo(without, kReserved, decision);
-    if (!found) return false;
+    if (!fits) return false;
     for (const Victim& each : victims) hold(without, each.device, each.holdings);
     const bool ordered = order(without, *found, movers);
     for (const Victim& each : victims) release(without, each.device, each.holdings);

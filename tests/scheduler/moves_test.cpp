@@ -210,7 +210,7 @@ TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsCapacity) {
 }
 
 TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
-  int64_t limited = 0;
+  int64_t limited = 0, limitedRequests = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     CrowdShape shape = small(seed);
     shape.nodes = 2;
@@ -220,11 +220,16 @@ TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
     Crowd crowd(seed, shape);
     const Cluster& cluster = crowd.situation.cluster;
     const Movers movers = moversOf(crowd.situation);
-    for (const MovePlan& plan :
-         {movesToFreeCards(cluster, movers, 100), movesToLetIn(cluster, crowd.request(), {}, movers)}) {
+    Request request = crowd.request();
+    for (const MovePlan& plan : {movesToFreeCards(cluster, movers, 100), movesToLetIn(cluster, request, {}, movers)}) {
       Cluster after = cluster;
       carryOut(after, plan, movers);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
+      if (plan.decision.fits) {
+        request.pinnedNode = plan.decision.node;
+        ASSERT_TRUE(decide(after, request).fits) << "seed " << seed;
+        limitedRequests += !plan.moves.empty() && request.maxClaimsPerCard + request.maxClaimsPerNode > 0 ? 1 : 0;
+      }
       for (const Move& each : plan.moves) {
         const Request& request = movers.find(each.device)->second.request;
         limited += plan.moves.size() > 1 && request.maxClaimsPerCard + request.maxClaimsPerNode > 0 ? 1 : 0;
@@ -232,6 +237,7 @@ TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
     }
   }
   EXPECT_GT(limited, 10);
+  EXPECT_GT(limitedRequests, 5);
 }
 
 struct Small {
@@ -304,6 +310,22 @@ TEST(Moves, ToFreeACardTheSmallerGoesFirstWhereTheLargerNeedsItsCapacity) {
   EXPECT_EQ(plan.moves[0].device, "y");
   Cluster after = s.cluster;
   carryOut(after, plan, s.movers);
+}
+
+TEST(Moves, AMoveWithinTheNodeDoesNotLowerItsNumberOfClaims) {
+  Small s;
+  s.node("a", 2);
+  s.claim("a0", "x", 400);
+  Request request = whole(1);
+  request.maxClaimsPerNode = 1;
+  EXPECT_FALSE(movesToLetIn(s.cluster, request, {}, s.movers).possible) << "x has no other node";
+  request.maxClaimsPerNode = 2;
+  EXPECT_TRUE(movesToLetIn(s.cluster, request, {}, s.movers).possible);
+  s.node("b", 1);
+  request.maxClaimsPerNode = 1;
+  request.pinnedNode = "a";
+  s.movers["x"].suits = [](std::string_view node) { return node == "b"; };
+  EXPECT_EQ(movesToLetIn(s.cluster, request, {}, s.movers).moves.at(0).to.node, "b");
 }
 
 TEST(Moves, NothingMovesIfItFits) {

@@ -113,6 +113,7 @@ TEST(PodScheduler, TheKubeletRefusesWhatANodeCantRun) {
   EXPECT_FALSE(rejectionOf(mirror, n, {2000, 0, 1}, {})) << "others go for a static pod";
   p.containers[0].requests = {{"nvidia.com/gpu", "2"}};
   EXPECT_FALSE(rejectionOf(p, n, {}, {})) << "what the node does not know is not the kubelet's to count";
+  EXPECT_FALSE(rejectionOf(p, n, {0, 0, 1, 0, {{"nvidia.com/gpu", 2}}}, {})) << "nor if another pod requests it";
   EXPECT_EQ(rejectionOf(p, n, {}, {{"nvidia.com/gpu", 1}})->reason, "OutOfnvidia.com/gpu");
   p.nodeSelector = {{"zone", "b"}};
   EXPECT_EQ(rejectionOf(p, n, {}, {})->reason, "NodeAffinity");

@@ -26,9 +26,13 @@ std::optional<Rejection> rejectionOf(const core::Pod& pod, const core::Node& nod
     return rejection("TaintToleration",
                      "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate");
   if (isMirror(pod) || pod.priority >= kSystemCritical) return std::nullopt;
+  // The kubelet ignores extended resources that the node does not offer, also those that other pods request.
   ResourceAmounts known = offered;
   for (const auto& [resource, amount] : cache::extendedRequestsOf(pod))
-    if (known[resource] == 0) known[resource] = amount;
+    if (known[resource] == 0) {
+      const auto others = used.extended.find(resource);
+      known[resource] = amount + (others == used.extended.end() ? 0 : others->second);
+    }
   const auto shortage = shortageOf(pod, node, used, known);
   if (shortage.resource.empty()) return std::nullopt;
   return rejection("OutOf" + shortage.resource, "Node didn't have enough resource: " + shortage.resource +
