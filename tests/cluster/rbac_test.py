@@ -9,6 +9,7 @@ rbac_test.py BIN_DIR
 import copy
 import itertools
 import json
+import os
 import sys
 import tempfile
 import urllib.error
@@ -20,6 +21,9 @@ from apiserver import Cluster, guarded
 from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, resource_claims, claims, pods, quotas, until
 from parts import WHOLE
 from pods_test import claim, gpu_class, pod, running
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "page"))
+import real_page  # noqa: E402
 
 FOR_ALL = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/elastic-gpu-classes"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/elastic-gpu-controller"
@@ -310,7 +314,7 @@ def uninstall(cluster, client, report):
     report.check("nothing of it is left", not left and not client.exists(ROLE), left)
 
 
-def callers(client, address, report):
+def callers(client, address, report, bin_dir):
     """The operations port authenticates callers with the API server: probes and metrics are open, the rest requires the right to get ElasticGPUs."""
     def status(path, token=None):
         request = urllib.request.Request(f"http://{address}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
@@ -327,6 +331,16 @@ def callers(client, address, report):
     for path in ("/allocation-map", "/forecast"):
         got = [status(path, token) for token in (None, "forged", nobody, reader)]
         report.check(f"{path} is for who may get ElasticGPUs", got == [401, 401, 403, 200], got)
+    report.check("the page itself has no data, so it is for everybody", status("/") == 200)
+
+    def change():
+        client.create(claims(), claim("on-the-page", "now", 10, "1Gi"))
+        return "default/on-the-page"
+
+    cards = sum(1 for each in client.items(GPUS) if "card" in each["spec"])
+    real_page.shown(report, bin_dir, address, (nobody, reader), cards, change)
+    client.delete_all(claims())
+    until("its claim is gone", lambda: not client.items(claims()))
 
 
 def main():
@@ -350,7 +364,7 @@ def main():
         log = AuditLog(cluster.audit_log)
         try:
             whole_life(client, log, report)
-            callers(client, operations, report)
+            callers(client, operations, report, sys.argv[1])
             audited(client, log, report, elects)
             missed(client, log, report)
         except BaseException:

@@ -1,4 +1,5 @@
 """Tools of page_test.py from package registries, kept in a folder for the next run. A tool that is missing skips the test: exit status 77."""
+import fcntl
 import glob
 import os
 import shutil
@@ -21,7 +22,15 @@ def run(*command, cwd=None):
 
 
 def client(folder):
-    """Makes the DevTools client importable."""
+    """Makes the DevTools client importable. Tests that run at once wait for each other."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        install_client(folder)
+    sys.path += glob.glob(os.path.join(folder, "python", "lib", "python*", "site-packages"))
+
+
+def install_client(folder):
     wanted = os.path.join(HERE, "clients.txt")
     installed = os.path.join(folder, "python", "installed")
     with open(wanted, encoding="utf-8") as file:
@@ -39,7 +48,6 @@ def client(folder):
             skip("the package index is out of reach")
         with open(installed, "w", encoding="utf-8") as file:
             file.write(text)
-    sys.path += glob.glob(os.path.join(folder, "python", "lib", "python*", "site-packages"))
 
 
 def axe(folder):
