@@ -30,8 +30,6 @@ CHART = ROOT / "manifests" / "chart"
 PREFIX = "opt/elastic-gpu"  # place in the Debian package
 PROGRAMS = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-standalone", "egpu-plugin-host", "egpu-sanity", "kubectl-egpu", "kubectl_complete-egpu")
 PLUGINS = ("libgpushare.so", "libphysical.so")
-# Libraries of the standalone mode, which the image does not contain.
-STANDALONE = ("libre2-9", "libsqlite3-0")
 HEADERS = ("provisioner.h", "values.h", "provisioner.hpp")
 
 
@@ -43,10 +41,18 @@ def version():
     return re.search(r"project\(elastic-gpu VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
 
 
-def libraries():
-    """Returns the Debian packages that the programs need: those that the Containerfile installs, and those of the standalone mode."""
-    install = re.search(r"apt-get install -y --no-install-recommends ((?:[^&]|\n)*?)\\\n \&\&", (ROOT / "Containerfile").read_text(encoding="utf-8").partition("FROM ${BASE_IMAGE}")[2])
-    return sorted([*install[1].replace("\\", "").split(), *STANDALONE])
+def libraries(installed):
+    """Returns the Debian packages of the libraries that the programs and plugins name, and of the certificates that they read."""
+    found = set()
+    for file in files_of(installed / "bin") + files_of(installed / "lib"):
+        listed = subprocess.run(["readelf", "--dynamic", file], capture_output=True, text=True, check=False).stdout
+        needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.+)\]", listed))
+        loaded = subprocess.run(["ldd", file], capture_output=True, text=True, check=False).stdout if needed else ""
+        found |= {path for name, path in re.findall(r"(\S+) => (/\S+)", loaded) if name in needed}
+    # A package has its files in /usr/lib or, if it is older, in /lib, which is a link.
+    paths = [f"{prefix}{each.removeprefix('/usr')}" for each in found for prefix in ("", "/usr")]
+    owners = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True, check=False).stdout if paths else ""
+    return sorted({"ca-certificates", *(line.partition(":")[0] for line in owners.splitlines())})
 
 
 def architecture():
@@ -94,7 +100,7 @@ def chart_entries():
 
 def debian(path, installed, seconds):
     control = (f"Package: elastic-gpu\nVersion: {version()}\nArchitecture: {architecture()}\nMaintainer: Elastic GPU maintainers <maintainers@localhost>\nSection: admin\n"
-               f"Priority: optional\nDepends: libc6, libstdc++6, {', '.join(libraries())}\nDescription: GPUs in Kubernetes, claimed as storage is claimed\n"
+               f"Priority: optional\nDepends: {', '.join(libraries(installed))}\nDescription: GPUs in Kubernetes, claimed as storage is claimed\n"
                " Controller, agent, standalone mode, kubectl plugin, and header for plugins.\n")
     with tempfile.TemporaryDirectory(prefix="egpu-deb-") as folder:
         root = pathlib.Path(folder) / "package"
@@ -133,7 +139,7 @@ def sbom(installed, seconds):
     packages = [{"SPDXID": "SPDXRef-elastic-gpu", "name": "elastic-gpu", "versionInfo": version(), "downloadLocation": "NOASSERTION", "filesAnalyzed": True,
                  "packageVerificationCode": {"packageVerificationCodeValue": code}, "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
                  "copyrightText": "NOASSERTION"}]
-    for name in libraries():
+    for name in libraries(installed):
         identity = "SPDXRef-Package-" + re.sub(r"[^A-Za-z0-9.-]", "-", name)
         packages.append({"SPDXID": identity, "name": name, "versionInfo": installed_version(name), "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
                          "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION",

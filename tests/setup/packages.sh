@@ -9,8 +9,9 @@ build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev zlib1g-d
        libseccomp-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc)
 # python3-venv: other parties' NVML clients (tests/nvml/clients_test.sh).
 # libfaketime: a controller's wall clock jumps while everybody else's goes on (tests/cluster/soak/faults.py).
+# buildah: builds the container image (tests/docs/image_test.py).
 # runc, busybox-static: what runs on the real node, and how (tests/cluster/node/real_node.py).
-test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static)
+test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static buildah)
 lint=(clang-tidy-14 clang-format-14)
 fuzz=(clang-14 libclang-rt-14-dev)
 # Objects of earlier builds, where a machine builds clone after clone.

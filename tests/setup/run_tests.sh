@@ -24,6 +24,7 @@ skipped '^provisioners_skeleton_' "this machine has no compiler of that language
 on_real_node='^(real_node|cluster_(agent|install|node_faults|up_real_node))'
 skipped '^(chart_|monitoring_)' "helm or promtool is not built: make tools (Go ≥ 1.26)"
 skipped '^docs_site' "the Python package index is out of reach"
+skipped '^docs_image' "buildah is missing or cannot run: it needs root"
 skipped '^page_test' "chromium or npm is missing, or a package index is out of reach: apt-get install chromium npm"
 skipped '^(cluster_|crd_real|kube_contract_real|reconcile_real)' "the real Kubernetes is built with Go ≥ 1.26 and none was found" "$on_real_node"
 skipped "$on_real_node" "a real node needs root, cgroups of its own, namespaces, runc, a static busybox and Go ≥ 1.26"

@@ -153,7 +153,7 @@ FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorizatio
                  "--mark-compacted", "--install", "--gpu-memory-utilization"}
 # Words of other systems and of Kubernetes that are no identifiers of this tree.
 FOREIGN_WORDS = {"AuthorizeWithSelectors", "GenericWorkload", "ResourceHealthStatus", "DeviceTaintRules", "SchedulingGated", "ContainerCreating"}
-VERBS = {"annotate", "apply", "auth", "cp", "create", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
+VERBS = {"annotate", "apply", "auth", "cp", "create", "debug", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
 
 
 def is_key(key):

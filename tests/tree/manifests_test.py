@@ -63,7 +63,7 @@ with open(os.path.join(root, "Containerfile"), encoding="utf-8") as f:
     lines = f.read().splitlines()
 given = {m.group(1) for m in (re.match(r"ARG (\w+)=", line) for line in lines) if m}
 for line in lines:
-    if (m := re.match(r"FROM (\S+)", line)) and not (m.group(1).startswith("${") and m.group(1)[2:-1] in given):
+    if (m := re.match(r"FROM (\S+)", line)) and m.group(1) != "scratch" and not (m.group(1).startswith("${") and m.group(1)[2:-1] in given):
         bad.append(f"Containerfile: {line}: the base image must be an ARG, so that it can be given by digest")
 
 for each in bad:

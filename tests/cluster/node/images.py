@@ -4,14 +4,13 @@ import hashlib
 import io
 import json
 import pathlib
-import re
 import subprocess
 import tarfile
 
 # Prints the container's environment, devices and mounts at once; then waits for further commands.
 COMMAND = ["/bin/sh", "-c", "got=$(env | sort; find /dev -type c -o -type b | sort; cat /proc/self/mounts); echo \"$got\"; "
            "trap exit TERM; sleep infinity & wait"]
-OURS = "opt/elastic-gpu"
+IMAGE_ROOT = pathlib.Path(__file__).resolve().parents[3] / "manifests/dist/image_root.sh"
 
 
 def busybox(path, program, names):
@@ -22,19 +21,16 @@ def busybox(path, program, names):
 
 
 def product(path, build_dir, names):
-    """Writes the image that the Containerfile makes of a build: the project's programs, the plugins for real cards, and the libraries that they need."""
-    stage = path.with_suffix(".stage")
-    subprocess.run(["cmake", "--install", build_dir, "--strip", "--prefix", stage / OURS], check=True, stdout=subprocess.DEVNULL)
-    programs = [OURS + "/bin/" + each for each in ("elastic-gpu-controller", "elastic-gpu-agent", "egpu-plugin-host")]
-    plugins = [f"{OURS}/lib/provisioners/lib{each}.so" for each in ("gpushare", "physical")]
-    files = {each: stage / each for each in (*programs, *plugins)}
-    for each in list(files.values()):
-        output = subprocess.run(["ldd", each], capture_output=True, text=True, check=True).stdout
-        for library in re.findall(r"(/\S+) \(0x", output):
-            files[f"usr/lib{library.split('/lib', 1)[1]}"] = library  # Debian's /lib is a link to /usr/lib
-    files |= {f"{OURS}/lib/limiter/{each.name}": each for each in (stage / OURS / "lib/limiter").glob("*.so.1")}
-    _write(path, {"Entrypoint": ["/" + programs[0]], "Cmd": ["run"], "User": "65532:65532", "ExposedPorts": {}}, names, files,
-           {"lib": "usr/lib", "lib64": "usr/lib64", "var/run": "/run"}, ("etc", "run", "tmp", "usr/lib", "usr/lib64", "var/lib"))
+    """Writes the image that the Containerfile makes of a build."""
+    stage, root = path.with_suffix(".stage"), path.with_suffix(".root")
+    subprocess.run(["cmake", "--install", build_dir, "--strip", "--prefix", stage], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([IMAGE_ROOT, stage, root], check=True)
+    found = [(str(each.relative_to(root)), each) for each in sorted(root.rglob("*"))]
+    files = {name: each for name, each in found if each.is_file() and not each.is_symlink()}
+    links = {name: str(each.readlink()) for name, each in found if each.is_symlink()}
+    folders = [name for name, each in found if each.is_dir() and not each.is_symlink()]
+    _write(path, {"Entrypoint": ["/opt/elastic-gpu/bin/elastic-gpu-controller"], "Cmd": ["run"], "Env": ["PATH=/opt/elastic-gpu/bin:/usr/bin"],
+                  "User": "65532:65532", "ExposedPorts": {}}, names, files, links, folders)
 
 
 def _write(path, config, names, files, links, folders):
