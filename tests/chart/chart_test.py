@@ -49,6 +49,7 @@ REFUSED = [
     ("controller.replicas=many", ("/controller/replicas", "integer")),
     ("controller.replicas=-1", ("/controller/replicas", "minimum")),
     ("controller.journal.size=1TB", ("/controller/journal/size", "Mi|Gi")),
+    ("controller.journal.existingClaim=Journals_", ("/controller/journal/existingClaim",)),
     ("controller.resources.request.cpu=1", ("/controller/resources", "request")),
     ("controller.resources.requests.cpu=fast", ("/controller/resources/requests/cpu",)),
     ("controller.extraArgs[0]=log-level", ("/controller/extraArgs/0", "^--")),
@@ -141,6 +142,11 @@ def check_values(report, helm):
     report.check("journal", {"--journal=/journal", "--journal-size=2048MiB", "--card-metrics"} <= set(controller["args"]) and
                  controller["volumeMounts"] == [{"name": "journal", "mountPath": "/journal"}] and
                  spec_of(got, DEPLOYMENT)["volumes"] == [{"name": "journal", "emptyDir": {"sizeLimit": "2576Mi"}}], controller)
+    kept = rendered(helm, "--set", "controller.journal.enabled=true,controller.journal.existingClaim=journals,controller.extraEnv[0].name=A,controller.extraEnv[0].value=b")
+    controller_of_kept, spec = container(kept, DEPLOYMENT), spec_of(kept, DEPLOYMENT)
+    report.check("journals on a volume, each pod's in a folder of its own", "--journal=/journal/$(POD_NAME)" in controller_of_kept["args"] and
+                 [each["name"] for each in controller_of_kept["env"]] == ["POD_NAME", "A"] and spec["securityContext"]["fsGroup"] == 65532 and
+                 spec["volumes"] == [{"name": "journal", "persistentVolumeClaim": {"claimName": "journals"}}], controller_of_kept)
     report.check("host network", spec_of(got, DEPLOYMENT)["hostNetwork"] is True)
     report.check("pod labels", got[DEPLOYMENT]["spec"]["template"]["metadata"]["labels"] == {"app.kubernetes.io/name": "elastic-gpu-controller", "a": "b"})
     mounts = {each["mountPath"]: each for each in agent["volumeMounts"]}
