@@ -35,7 +35,7 @@ image: ## the image of controller and agent, with podman, docker or buildah (IMA
 dist: ## archives, Debian package, chart, SBOM and checksums in build/dist/out (KEY=FILE signs them)
 	@rm -rf build/dist
 	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/dist/root PREFIX=/elastic-gpu
-	@manifests/dist/dist.py build/dist/root/elastic-gpu build/dist/out $(if $(KEY),--key $(KEY))
+	@manifests/dist/dist.py build/dist/root/elastic-gpu build/dist/out $(if $(KEY),--key $(KEY)) $(if $(URL),--url $(URL))
 
 run: ## standalone on simulated nodes: the sample claims bound, their pods running, the allocation map
 	@tests/setup/packages.sh build demo

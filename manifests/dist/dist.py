@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Packs an installed product for a release.
 
-dist.py INSTALLED OUT [--key FILE]
+dist.py INSTALLED OUT [--key FILE] [--url URL]
 
-INSTALLED is the prefix of `cmake --install`. OUT gets an archive of the product, a Debian package, the Helm chart, the kubectl plugin, the headers for
-plugins, an SBOM in SPDX 2.3, and SHA256SUMS; with a private key in PEM also SHA256SUMS.sig, a detached signature that openssl can verify. The same
-input gives the same bytes: times are those of SOURCE_DATE_EPOCH, by default of the last commit.
+INSTALLED is the prefix of `cmake --install`. OUT gets an archive of the product, a Debian package, the Helm chart, the kubectl plugin with the libraries that
+it loads, krew's manifest of it, the headers for plugins, an SBOM in SPDX 2.3, and SHA256SUMS; with a private key in PEM also SHA256SUMS.sig, a detached
+signature that openssl can verify. URL is the address at which the files will be published, for krew's manifest. The same input gives the same bytes:
+times are those of SOURCE_DATE_EPOCH, by default of the last commit.
 """
 
 import argparse
@@ -30,6 +31,12 @@ CHART = ROOT / "manifests" / "chart"
 PREFIX = "opt/elastic-gpu"  # place in the Debian package
 PROGRAMS = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-standalone", "egpu-plugin-host", "egpu-sanity", "kubectl-egpu", "kubectl_complete-egpu")
 PLUGINS = ("libgpushare.so", "libphysical.so")
+# Debian has no static libraries of Kerberos, so the plugin brings its libraries, and works on every distribution.
+LAUNCHER = """#!/bin/sh
+# Runs kubectl-egpu with the libraries beside it.
+here=$(dirname "$(readlink -f "$0")")
+exec "$here/lib/ld.so" --argv0 "$0" --library-path "$here/lib" "$here/lib/kubectl-egpu" "$@"
+"""
 HEADERS = ("provisioner.h", "values.h", "provisioner.hpp")
 
 
@@ -53,6 +60,34 @@ def libraries(installed):
     paths = [f"{prefix}{each.removeprefix('/usr')}" for each in found for prefix in ("", "/usr")]
     owners = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True, check=False).stdout if paths else ""
     return sorted({"ca-certificates", *(line.partition(":")[0] for line in owners.splitlines())})
+
+
+def loaded_by(program):
+    """Returns the paths of all libraries that the program loads, by file name; the loader of the program is ld.so."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    paths = [pathlib.Path(each) for each in re.findall(r"(/\S+) \(0x", listed)]
+    return {"ld.so" if each.name.startswith("ld-linux") else each.name: each for each in paths}
+
+
+def kubectl_plugin(installed, folder):
+    """Writes the files of the plugin's archive that are not installed to the folder; yields (name in the archive, file)."""
+    launcher = folder / "kubectl-egpu"
+    launcher.write_text(LAUNCHER, encoding="utf-8")
+    launcher.chmod(0o755)
+    yield "LICENSE", ROOT / "LICENSE"
+    yield "kubectl-egpu", launcher
+    yield "kubectl_complete-egpu", installed / "bin" / "kubectl_complete-egpu"
+    program = installed / "bin" / "kubectl-egpu"
+    yield "lib/kubectl-egpu", program
+    for name, path in loaded_by(program).items():
+        yield f"lib/{name}", path.resolve()
+
+
+def krew(plugin, url):
+    """Returns krew's manifest with the checksum of the plugin's archive and, if a URL is given, its address."""
+    text = (ROOT / "manifests" / "kubectl" / "krew.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"(?m)^( +sha256: ).*", rf'\g<1>"{hashlib.sha256(plugin.read_bytes()).hexdigest()}"', text)
+    return re.sub(r"(?m)^( +uri: ).*", rf"\g<1>{url.rstrip('/')}/{plugin.name}", text) if url else text
 
 
 def architecture():
@@ -151,7 +186,7 @@ def sbom(installed, seconds):
             "creationInfo": {"created": created, "creators": ["Tool: manifests/dist/dist.py"]}, "packages": packages, "files": files, "relationships": relations}
 
 
-def pack(installed, out, key):
+def pack(installed, out, key, url):
     check(installed)
     if key and not key.is_file():
         raise Failure(f"--key: there is no file {key}")
@@ -163,12 +198,14 @@ def pack(installed, out, key):
     if out.exists() and any(out.iterdir()):
         raise Failure(f"{out} is not empty")
     out.mkdir(parents=True, exist_ok=True)
-    license_file = ("LICENSE", ROOT / "LICENSE")
     product = [(f"{name}/{each.relative_to(installed)}", each) for each in files_of(installed)]
     archive(out / f"{name}-{system}.tar.gz", [*product, (f"{name}/LICENSE", ROOT / "LICENSE")], seconds)
-    archive(out / f"kubectl-egpu-{version()}-{system}.tar.gz", [license_file, *((each, installed / "bin" / each) for each in PROGRAMS if each.startswith("kubectl"))], seconds)
+    plugin = out / f"kubectl-egpu-{version()}-{system}.tar.gz"
+    with tempfile.TemporaryDirectory(prefix="egpu-kubectl-") as folder:
+        archive(plugin, list(kubectl_plugin(installed, pathlib.Path(folder))), seconds)
+    (out / "krew.yaml").write_text(krew(plugin, url), encoding="utf-8")
     archive(out / f"elastic-gpu-plugin-{version()}.tar.gz",
-            [license_file, *((str(each.relative_to(installed)), each) for each in files_of(installed / "include"))], seconds)
+            [("LICENSE", ROOT / "LICENSE"), *((str(each.relative_to(installed)), each) for each in files_of(installed / "include"))], seconds)
     archive(out / f"{name}.tgz", chart_entries(), seconds)
     debian(out / f"elastic-gpu_{version()}_{architecture()}.deb", installed, seconds)
     (out / f"{name}.spdx.json").write_text(json.dumps(sbom(installed, seconds), indent=1) + "\n", encoding="utf-8")
@@ -187,9 +224,10 @@ def main():
     parser.add_argument("installed", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--key", type=pathlib.Path)
+    parser.add_argument("--url", default="")
     options = parser.parse_args()
     try:
-        pack(options.installed.resolve(), options.out, options.key)
+        pack(options.installed.resolve(), options.out, options.key, options.url)
     except Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1

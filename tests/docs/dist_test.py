@@ -41,7 +41,8 @@ def install(folder):
         else:
             (folder / "bin" / each).write_text(f"#!/bin/sh\necho {each}\n", encoding="utf-8")
             (folder / "bin" / each).chmod(0o755)
-    shutil.copy(PROGRAM, folder / "bin" / "elastic-gpu-agent")
+    for each in ("elastic-gpu-agent", "kubectl-egpu"):
+        shutil.copy(PROGRAM, folder / "bin" / each)
     for place, names in (("lib/provisioners", dist.PLUGINS), ("include/api/plugin", dist.HEADERS)):
         (folder / place).mkdir(parents=True)
         for each in names:
@@ -68,11 +69,33 @@ def check_archives(r, out, name, system):
     product = names(f"{name}-{system}.tar.gz")
     r.check("the product has its programs", all(product[f"{name}/bin/{each}"].mode & 0o111 for each in dist.PROGRAMS) and f"{name}/LICENSE" in product, sorted(product))
     r.check("the files belong to root", all((each.uid, each.gid, each.mtime) == (0, 0, 1700000000) for each in product.values()))
-    r.check("the plugin for kubectl", set(names(f"kubectl-egpu-{dist.version()}-{system}.tar.gz")) == {"LICENSE", "kubectl-egpu", "kubectl_complete-egpu"})
+    plugin = set(names(f"kubectl-egpu-{dist.version()}-{system}.tar.gz"))
+    r.check("the plugin for kubectl, with its libraries", {"LICENSE", "kubectl-egpu", "kubectl_complete-egpu", "lib/kubectl-egpu", "lib/ld.so", "lib/libc.so.6", "lib/libcurl.so.4"} <= plugin, plugin)
     r.check("the headers", "include/api/plugin/provisioner.h" in names(f"elastic-gpu-plugin-{dist.version()}.tar.gz"))
     chart = names(f"{name}.tgz")
     r.check("the chart", {"elastic-gpu/Chart.yaml", "elastic-gpu/values.schema.json", "elastic-gpu/templates/agent.yaml"} <= set(chart) and
             not [each for each in chart if each.endswith(".py") or "argocd" in each or "__pycache__" in each], sorted(chart))
+
+
+def check_plugin(r, out, system, folder):
+    """The plugin runs on a system that has a shell and no libraries, also through a symbolic link."""
+    packed = out / f"kubectl-egpu-{dist.version()}-{system}.tar.gz"
+    manifest = (out / "krew.yaml").read_text(encoding="utf-8")
+    r.check("krew's manifest has its checksum and address", f'sha256: "{hashlib.sha256(packed.read_bytes()).hexdigest()}"' in manifest and
+            f"uri: https://example.org/v1/{packed.name}" in manifest, manifest)
+    if os.geteuid() != 0 or not os.path.exists("/bin/busybox"):
+        print("the plugin is not run: this is not root, or busybox is missing")
+        return
+    root = folder / "system"
+    for each in ("bin", "plugin"):
+        (root / each).mkdir(parents=True)
+    shutil.copy("/bin/busybox", root / "bin" / "busybox")
+    for each in ("sh", "dirname", "readlink"):
+        (root / "bin" / each).symlink_to("busybox")
+    run("tar", "-C", root / "plugin", "-xzf", packed)
+    (root / "bin" / "kubectl-egpu").symlink_to("/plugin/kubectl-egpu")
+    status, text = run("chroot", root, "/bin/kubectl-egpu", "--version")
+    r.check("the plugin needs no library of the system", status == 0 and text.startswith("curl "), text)
 
 
 def check_debian(r, out, folder):
@@ -120,14 +143,15 @@ def main():
         installed, out, key = folder / "installed", folder / "out", folder / "key.pem"
         install(installed)
         run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key)
-        status, text = pack(installed, out, "--key", key)
+        status, text = pack(installed, out, "--key", key, "--url", "https://example.org/v1/")
         r.check("the product is packed", status == 0, text)
         name, system = f"elastic-gpu-{dist.version()}", f"linux-{dist.architecture()}"
         check_sums(r, out, key, folder)
         check_archives(r, out, name, system)
+        check_plugin(r, out, system, folder)
         check_debian(r, out, folder)
         check_sbom(r, out, name, installed)
-        pack(installed, folder / "again")
+        pack(installed, folder / "again", "--url", "https://example.org/v1/")
         r.check("the same input gives the same bytes", (folder / "again/SHA256SUMS").read_bytes() == (out / "SHA256SUMS").read_bytes())
         check_refused(r, installed, folder)
     return r.close()
