@@ -34,6 +34,10 @@ void uncounted(void* memory) noexcept {
 }  // namespace
 
 void* operator new(std::size_t size) { return counted(std::malloc(size == 0 ? 1 : size)); }
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  return memory == nullptr ? nullptr : counted(memory);
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto to = static_cast<std::size_t>(alignment);
   return counted(std::aligned_alloc(to, (size + to - 1) / to * to));
