@@ -148,7 +148,8 @@ TEST_P(PodClaimsMatrix, WhatIfKnowsAllClaimsBeforeAndAfterTheyAreStamped) {
   EXPECT_TRUE(rests());
   ASSERT_TRUE(runs("p")) << messagesOf("p");
   knowsAll(world.pod("p"), "running");
-  for (const auto& claim : simulate(world.pod("p"))["claims"]) EXPECT_TRUE(claim.value("bound", false)) << claim.dump();
+  const Json answer = simulate(world.pod("p"));
+  for (const auto& claim : answer.at("claims")) EXPECT_TRUE(claim.value("bound", false)) << claim.dump();
 }
 
 std::string textOf(const ::testing::TestParamInfo<Cell>& cell) {
