@@ -65,6 +65,9 @@ inline constexpr std::string_view kDeviceClass = "elasticgpu.io";  ///< DeviceCl
 inline constexpr std::string_view kResourceClaimRequest = "gpu";   ///< name of the only request of such a ResourceClaim
 inline constexpr std::string_view kSchedulingGate = "elasticgpu.io/claims";
 
+/// Attribute of a card, from its plugin: whether the card's node has the limiter; kLimiterAvailable, or why not.
+inline constexpr std::string_view kLimiterAttribute = "limiter", kLimiterAvailable = "available";
+
 // Names.
 inline constexpr std::string_view kDevicePrefix = "egpu-";  ///< + claim uid
 
@@ -90,9 +93,6 @@ constexpr bool committed(std::string_view phase) {
 }  // namespace phase
 
 // Reasons of a claim's conditions. Also used: kTainted on cards; kTemplateTaken and kTemplateChanged on templates.
-/// Attribute of a card, from its plugin: whether the card's node has the limiter; kLimiterAvailable, or why not.
-inline constexpr std::string_view kLimiterAttribute = "limiter", kLimiterAvailable = "available";
-
 namespace reason {
 inline constexpr std::string_view kClassNotFound = "ClassNotFound";
 inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavailable";

@@ -90,7 +90,7 @@ scheduler::Decision Allocator::decideAndAssume(const SchedulingRequest& ask, con
   const auto held = nominator.hold(asks, filled);
   const bool isWithheld = !held.empty() || !filled.empty() || open || nominator.find(ask.claimUid) != nullptr;
   const bool isShared = suits && !ask.nodes.empty() && !isWithheld && !attempt.isRetry();
-  auto decision = decideOne(*state_, ask, nodes, isShared, attempt.trace);
+  auto decision = decideOne(*state_, ask, nodes, isShared, attempt.predicateTrace);
   nominator.release(held);
   attempt.isIrreproducible = isWithheld || state_->quotaClaimFor(ask).has_value();
   if (decision.fits)
@@ -142,7 +142,7 @@ std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& 
   state_->cluster.cluster().show();
   scheduler::NodePredicate open;
   const auto& suitable = state_->reservations.openNodes(asks, others, open);
-  const auto dropped = state_->cluster.dropForRetry(ask.claimUid);
+  const auto dropped = state_->cluster.forgetForRetry(ask.claimUid);
   const auto held = state_->nominator.hold(asks);
   while (found.size() < max) {
     RecordingPredicate nodes(suitable, false);
@@ -179,7 +179,7 @@ scheduler::Together Allocator::decideTogether(const std::vector<SchedulingReques
         attempt.isIrreproducible = attempt.isIrreproducible || cluster.changes() != before;
       });
   nominator.release(held);
-  attempt.trace = nodes.trace();
+  attempt.predicateTrace = nodes.trace();
   attempt.decisions = together.decisions;
   attempt.commit(*state_);
   lock.unlock();
@@ -189,17 +189,17 @@ scheduler::Together Allocator::decideTogether(const std::vector<SchedulingReques
 }
 
 std::optional<scheduler::GangDecision> Allocator::decideGang(const std::vector<SchedulingRequest>& asks,
-                                                             const std::vector<GangMemberConstraints>& places,
+                                                             const std::vector<GangMemberConstraints>& constraints,
                                                              const std::vector<scheduler::TopologyGroup>* within) {
   base::MutexLock lock(state_->mutex);
   if (state_->cluster.isAnyPlaced(asks) || state_->isOutdated(asks.front().order)) return std::nullopt;
   auto& nominator = state_->nominator;
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::gang);
   attempt.isIrreproducible = true;
-  auto members = state_->membersOf(asks, places);
+  auto members = state_->membersOf(asks, constraints);
   std::vector<scheduler::NodePredicate> open(asks.size());
   for (std::size_t i = 0; i < asks.size(); ++i)
-    members[i].suits = state_->reservations.openNodes(asks, places[i].suits, open[i]);
+    members[i].suits = state_->reservations.openNodes(asks, constraints[i].suits, open[i]);
   auto held = nominator.hold(asks);
   const auto decide = [&](const std::vector<scheduler::GangMember>& all) EGPU_REQUIRES(state_->mutex) {
     return scheduler::decideGang(state_->cluster.cluster(), all, within, state_->quotas.book(),
@@ -221,7 +221,7 @@ std::optional<scheduler::GangDecision> Allocator::decideGang(const std::vector<S
   attempt.commit(*state_);
   lock.unlock();
   attempt.finish(*state_);
-  if (gang.decisions.empty() && !exceedsQuota) reservationSearch_.reserveForGang(asks, places, within);
+  if (gang.decisions.empty() && !exceedsQuota) reservationSearch_.reserveForGang(asks, constraints, within);
   return gang;
 }
 
@@ -241,7 +241,7 @@ std::optional<scheduler::Resizing> Allocator::decideResize(const SchedulingReque
     auto& nominator = state_->nominator;
     const auto& uid = device.metadata.uid;
     const bool isInTurn = mayGrow && !state_->isOutdated(ask.order);
-    cluster.dropResize(uid);
+    cluster.forgetResize(uid);
     const auto old = cluster.holdingsOf(device);
     if (old.empty()) {
       resizing.why = "its cards are not known";
@@ -278,16 +278,16 @@ void Allocator::forgetResize(const cache::Gpu& device) {
   if (state_->writes.resizes == 0) return;
   {
     const base::MutexLock lock(state_->mutex);
-    state_->cluster.dropResize(device.metadata.uid);
+    state_->cluster.forgetResize(device.metadata.uid);
   }
   state_->announce();
 }
 
-std::optional<scheduler::QuotaExcess> Allocator::reserve(const SchedulingRequest& ask, const cache::Gpu& device) {
+std::optional<scheduler::QuotaExcess> Allocator::chargeQuotas(const SchedulingRequest& ask, const cache::Gpu& device) {
   std::optional<scheduler::QuotaExcess> excess;
   {
     const base::MutexLock lock(state_->mutex);
-    state_->cluster.drop(ask.claimUid);
+    state_->cluster.forget(ask.claimUid);
     if (const auto asked = state_->askedWith(ask, device)) {
       excess = state_->quotas.excessOf(*asked, state_->nominator.quotaHolds({ask}, false));
       if (!excess) {
@@ -303,7 +303,7 @@ std::optional<scheduler::QuotaExcess> Allocator::reserve(const SchedulingRequest
 void Allocator::forget(std::string_view claimUid) {
   {
     const base::MutexLock lock(state_->mutex);
-    state_->cluster.drop(claimUid);
+    state_->cluster.forget(claimUid);
     state_->releaseReservations(claimUid);
   }
   state_->announce();
@@ -315,7 +315,7 @@ void Allocator::forgetEarlier(std::string_view claim, std::string_view uid) {
     std::vector<std::string> stale;
     for (const auto& [of, assumption] : state_->cluster.assumptions())
       if (of != uid && assumption.claim == claim) stale.push_back(of);
-    for (const auto& of : stale) state_->cluster.drop(of);
+    for (const auto& of : stale) state_->cluster.forget(of);
   }
   state_->announce();
 }
@@ -325,20 +325,20 @@ bool Allocator::forgetDecision(std::string_view claimUid, uint64_t number) {
     const base::MutexLock lock(state_->mutex);
     const auto* const known = state_->cluster.findAssumption(claimUid);
     if (known == nullptr || known->number != number) return false;
-    state_->cluster.drop(claimUid);
+    state_->cluster.forget(claimUid);
   }
   state_->announce();
   return true;
 }
 
-void Allocator::adopted(std::string_view claimUid, const cache::Gpu& device) {
+void Allocator::confirm(std::string_view claimUid, const cache::Gpu& device) {
   state_->refreshDevice(device.metadata.name);  // the thread that saw it first may not have notified yet
   forget(claimUid);
 }
 
-bool Allocator::assuming() const { return state_->writes.hasAssumptions.load(std::memory_order_relaxed); }
+bool Allocator::hasAssumptions() const { return state_->writes.hasAssumptions.load(std::memory_order_relaxed); }
 
-std::vector<AssumedDecision> Allocator::assumed() const {
+std::vector<AssumedDecision> Allocator::assumptions() const {
   std::vector<AssumedDecision> all;
   const base::MutexLock lock(state_->mutex);
   for (const auto& [uid, assumption] : state_->cluster.assumptions()) {
@@ -354,7 +354,7 @@ void Allocator::setReservationLimits(const scheduler::ReservationLimits& limits)
   state_->quotas.setReservationLimits(limits);
 }
 
-void Allocator::waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess) {
+void Allocator::reserveQuotaFor(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess) {
   {
     const base::MutexLock lock(state_->mutex);
     state_->reserveQuota(asks, excess);
@@ -376,7 +376,7 @@ void Allocator::releaseReservation(std::string_view claimUid) {
   state_->announce();
 }
 
-bool Allocator::hasNodeReservations() const { return state_->hasReservations.load(std::memory_order_relaxed); }
+bool Allocator::hasReservations() const { return state_->hasReservations.load(std::memory_order_relaxed); }
 
 std::vector<std::string> Allocator::expireReservations(int64_t now) {
   std::vector<std::string> toRenew;

@@ -1,11 +1,10 @@
 // Decides where claims are placed, and assumes the decisions, in one critical section: no two decisions use the same
 // capacity. The parts that it consists of: allocator_state.h.
 //
-// A decision leaves capacity free that others have a right to:
-//   nominated capacity   nominator.h       what preemptors wait for while their victims leave
-//   reserved nodes       reservations.h    for claims that have been pending for long
-//   reserved quota       quota_reservations.h
-// Each blocks only requests that come later in queue order (scheduler::queueLess()).
+// A decision does not use capacity that is withheld for claims earlier in queue order (scheduler::queueLess()):
+//   nominated capacity   nominator.h            for preemptors while their victims leave
+//   reserved nodes       reservations.h         for claims that have been pending for long
+//   reserved quota       quota_reservations.h   for claims that exceed a quota
 #pragma once
 
 #include <cstddef>
@@ -33,7 +32,8 @@ namespace egpu::allocator {
 
 struct AllocatorState;
 
-/// A decision that counts although its claim has no known device yet.
+/// Public view of an Assumption (state/cluster_state.h): a decision that counts although its claim has no known device
+/// yet.
 struct AssumedDecision {
   std::string claimUid;
   std::string claim;    ///< "namespace/name"
@@ -80,15 +80,15 @@ class Allocator {
   /// Decides all requests on one node within the namespace's quotas, all or none, and assumes the decisions. If the
   /// best node of the first request cannot hold them all, evaluates every node once and releases the lock in between.
   scheduler::Together decideTogether(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits);
-  /// Decides all requests of a gang, each on its place (one per request), all or none, and assumes the decisions; see
-  /// scheduler::decideGang(). Respects the namespace's quotas, and nominations and reservations that block all of the
-  /// requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must hold
-  /// all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes for
-  /// a gang that does not fit (scheduler/choice/plan_reservations.h). Returns nullopt if the request of the first
-  /// member is outdated, or a member is assumed or has a device already; the caller then evaluates the gang again. So
-  /// of two concurrent callers for one gang, only one decides.
+  /// Decides all requests of a gang, each under its own constraints (one per request), all or none, and assumes the
+  /// decisions; see scheduler::decideGang(). Respects the namespace's quotas, and nominations and reservations that
+  /// block all of the requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of
+  /// which must hold all members. Releases the lock between groups, and between members whose search takes long. May
+  /// reserve nodes for a gang that does not fit (scheduler/choice/plan_reservations.h). Returns nullopt if the request
+  /// of the first member is outdated, or a member is assumed or has a device already; the caller then evaluates the
+  /// gang again. So of two concurrent callers for one gang, only one decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<SchedulingRequest>& asks,
-                                                    const std::vector<GangMemberConstraints>& places,
+                                                    const std::vector<GangMemberConstraints>& constraints,
                                                     const std::vector<scheduler::TopologyGroup>* within = nullptr);
   /// Decision of decideGang() for the claim while it is assumed. The claim's own step writes it.
   std::optional<scheduler::Decision> decidedInGang(std::string_view claimUid) const;
@@ -101,9 +101,9 @@ class Allocator {
   std::optional<scheduler::Resizing> decideResize(const SchedulingRequest& ask, const cache::Gpu& device, bool mayGrow);
   /// Drops the decision of decideResize() for the device. Takes no lock while no resize is decided.
   void forgetResize(const cache::Gpu& device);
-  /// Charges the quotas for an existing device that the claim is about to get, as a decision would, unless a quota is
-  /// exceeded.
-  std::optional<scheduler::QuotaExcess> reserve(const SchedulingRequest& ask, const cache::Gpu& device);
+  /// Charges the quotas for an existing device that the claim is about to get, as a decision would. Returns the excess,
+  /// and charges nothing, if a quota is exceeded. Drops an earlier assumption of the claim.
+  std::optional<scheduler::QuotaExcess> chargeQuotas(const SchedulingRequest& ask, const cache::Gpu& device);
 
   /// Drops the claim's assumption and reservations: the decision was not written, or nothing can be decided. Once the
   /// claim's device exists, the assumption ends by itself.
@@ -113,17 +113,17 @@ class Allocator {
   void forgetEarlier(std::string_view claim, std::string_view uid);
   /// Drops the claim's assumption if it still has this number. False if there is no such decision any more.
   bool forgetDecision(std::string_view claimUid, uint64_t number);
-  /// Counts the device instead of the claim's assumption, whichever process decided it.
-  void adopted(std::string_view claimUid, const cache::Gpu& device);
+  /// Ends the claim's assumption: its device counts from now on, whichever process decided it.
+  void confirm(std::string_view claimUid, const cache::Gpu& device);
   /// True if any decision is assumed. Takes no lock.
-  bool assuming() const;
-  std::vector<AssumedDecision> assumed() const;
+  bool hasAssumptions() const;
+  std::vector<AssumedDecision> assumptions() const;
 
-  /// Sets after which time nodes are reserved, and how many at most. Call before the first decision.
+  /// Sets times and maximum numbers of reservations, of nodes and quota. Call before the first decision.
   void setReservationLimits(const scheduler::ReservationLimits& limits);
   /// Releases the node reservations of requests that exceed a quota (of one claim, or of several that are decided
   /// together), and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
-  void waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess);
+  void reserveQuotaFor(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess);
   /// May reserve a node for requests (of one claim, or of several of one pod) that fit no node which `suits` accepts:
   /// such a node or otherwise one that `otherwise` accepts (null = none). decideAndAssume() and decideTogether() do
   /// this themselves, with `suits` only. Releases the lock during the search.
@@ -131,10 +131,10 @@ class Allocator {
                       const scheduler::NodePredicate& otherwise);
   /// Releases the claim's reservations because it is not wanted at present. Its assumption stays.
   void releaseReservation(std::string_view claimUid);
-  /// True if a node or quota is reserved, or was at the last call of expireReservations(). Takes no lock.
-  bool hasNodeReservations() const;
-  /// Ends reservations that were not renewed for minutes, for whatever reason. Returns the owners ("namespace/name")
-  /// that should renew theirs if they still want it.
+  /// True if a node or quota is reserved. Possibly outdated: true until expireReservations() finds none. Takes no lock.
+  bool hasReservations() const;
+  /// Ends reservations of nodes and quota that were not renewed for ReservationLimits::ttl. Returns the owners
+  /// ("namespace/name") that should renew theirs if they still need it.
   std::vector<std::string> expireReservations(int64_t now);
 
   /// Sets the callback for freed capacity: an allocation was released, or a card or node became schedulable, so pending
@@ -149,7 +149,8 @@ class Allocator {
   /// Reports every change of the cluster state, and every decision, to `listener`. Set before the stores fill;
   /// `listener` must outlive the allocator.
   void listen(ClusterListener& listener);
-  /// Reports the whole cluster to the listener if it wants that. Otherwise it waits for the next decision.
+  /// Reports the whole cluster to the listener now if it requested that (ClusterListener::wantsAll). Without this call,
+  /// the report comes before the next decision.
   void offerSnapshot();
 
  private:

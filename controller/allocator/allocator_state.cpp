@@ -78,7 +78,7 @@ void AllocatorState::refreshClaim(const cache::Claim* before, const cache::Claim
     const base::MutexLock lock(mutex);
     releaseReservations(uid);
     demand.forget(uid);
-    cluster.drop(uid);
+    cluster.forget(uid);
     cluster.cluster().note(ClaimGone{uid});
   }
   announce();

@@ -20,7 +20,7 @@ PlacementAttempt::PlacementAttempt(AllocatorState& state, const std::vector<Sche
   auto& cluster = state.cluster.cluster();
   cluster.show();
   for (std::size_t i = 0; i < asks.size(); ++i) {
-    if (auto dropped = state.cluster.dropForRetry(asks[i].claimUid); !dropped.empty())
+    if (auto dropped = state.cluster.forgetForRetry(asks[i].claimUid); !dropped.empty())
       dropped_.emplace_back(i, std::move(dropped));
     state.demand.record(cluster, asks[i].claimUid, asks[i].request);
   }
@@ -29,13 +29,13 @@ PlacementAttempt::PlacementAttempt(AllocatorState& state, const std::vector<Sche
 void PlacementAttempt::commit(AllocatorState& state) {
   auto& cluster = state.cluster.cluster();
   const bool isGang = kind_ == GroupKind::gang;
-  if (!isGang) report(cluster, asks_, decisions, std::move(trace), isIrreproducible);
+  if (!isGang) report(cluster, asks_, decisions, std::move(predicateTrace), isIrreproducible);
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const auto& ask = asks_[i];
     // The listener takes several requests as one node's, so each member of a gang is reported alone.
     if (isGang) report(cluster, {&ask, 1}, {decisions[i]}, {}, isIrreproducible);
     // Another pod may have decided the same claim during a pause of the search.
-    const auto others = state.cluster.dropForRetry(ask.claimUid);
+    const auto others = state.cluster.forgetForRetry(ask.claimUid);
     state.assume(ask, decisions[i], isGang);
     state.demand.forget(ask.claimUid);
     state.cluster.noteRetried(ask.claimUid, others);

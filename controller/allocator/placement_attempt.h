@@ -33,7 +33,7 @@ class PlacementAttempt {
 
   // Results of the search.
   std::vector<scheduler::Decision> decisions;  ///< one per request; empty if they do not all fit
-  PredicateTrace trace;
+  PredicateTrace predicateTrace;  ///< answers of the node predicate, so that the journal can replay the decision
   /// True if the listener cannot reproduce the decision. The listener knows no quotas, nominations and reservations,
   /// and no changes of the cluster during the search.
   bool isIrreproducible = false;

@@ -34,7 +34,7 @@ class ReservationSearch {
     const std::vector<SchedulingRequest>& asks;
     scheduler::NodePredicate suits;      ///< null = any node
     scheduler::NodePredicate otherwise;  ///< tried if no node suits; null = none
-    scheduler::EarlierReservations before;
+    scheduler::CurrentReservations before;
     scheduler::ReservationLimits limits;
   };
   /// Returns the node to reserve; empty if there is none. why: set to a message if a limit excludes all nodes.

@@ -145,8 +145,8 @@ bool Reservations::isUnderLimit(const scheduler::PendingRequest& pending, std::s
   return scheduler::queueLess(pending, last->second.owner);
 }
 
-scheduler::EarlierReservations Reservations::of(const std::vector<SchedulingRequest>& asks) const {
-  scheduler::EarlierReservations before;
+scheduler::CurrentReservations Reservations::of(const std::vector<SchedulingRequest>& asks) const {
+  scheduler::CurrentReservations before;
   for (const auto& ask : asks)
     if (const auto own = reservations_.find(ask.claimUid); own != reservations_.end()) {
       before.nodes.push_back(own->second.node);

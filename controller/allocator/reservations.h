@@ -97,7 +97,7 @@ class Reservations {
   /// in queue order; true if `pending` comes before it.
   bool isUnderLimit(const scheduler::PendingRequest& pending, std::string& insteadOf) const;
   /// Present reservations of the requests.
-  scheduler::EarlierReservations of(const std::vector<SchedulingRequest>& asks) const;
+  scheduler::CurrentReservations of(const std::vector<SchedulingRequest>& asks) const;
   /// True if nodes are reserved for a gang that comes before these requests.
   bool isAnotherGangFirst(const std::vector<SchedulingRequest>& asks) const;
 

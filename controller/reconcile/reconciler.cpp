@@ -159,7 +159,7 @@ bool Reconciler::isBeingBound(const cache::Claim& claim) const {
 
 bool Reconciler::awaitsFirstChoice(const cache::Claim& claim) const {
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  return claim.status.phase != phase::kLost && !claim.metadata.deleting() && waitsForConsumer(stores_, claim) &&
+  return claim.status.phase != phase::kLost && !claim.metadata.deleting() && isPlacedWithPod(stores_, claim) &&
          (bound == nullptr || bound->reason == v1alpha::keys::reason::kWaitingForConsumer);
 }
 
@@ -210,7 +210,7 @@ Outcome Reconciler::renewReservations() {
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall().time_since_epoch()).count();
   for (const auto& claim : cluster_.expireReservations(now)) enqueue_(claimKey(core::ObjectKey::of(claim)));
   watchingReservations_ = false;
-  if (!cluster_.hasNodeReservations()) return Outcome::done();
+  if (!cluster_.hasReservations()) return Outcome::done();
   watchingReservations_ = true;
   return Outcome::after(timeouts_.reservationExpiryInterval);
 }
@@ -306,8 +306,8 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   else
     apiRejections_.over(queueKey);
   // Usually the decision is written by the end of its step.
-  if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
-  if (cluster_.hasNodeReservations() && !watchingReservations_.exchange(true)) enqueue_(reservationsKey());
+  if (cluster_.hasAssumptions() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
+  if (cluster_.hasReservations() && !watchingReservations_.exchange(true)) enqueue_(reservationsKey());
   if (outcome.isRetry() && base::log::enabled(base::log::Level::debug))
     base::log::debug("will be retried", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;

@@ -1,5 +1,6 @@
 // All durations of the reconcilers. Durations of the queue, and of a card's summary, are options of their own
-// (ControllerOptions, AuditorOptions); those of reservations are in controller/allocator.
+// (ControllerOptions, AuditorOptions); those of reservations are scheduler::ReservationLimits
+// (scheduler/queue_order.h).
 #pragma once
 
 #include <chrono>

@@ -93,7 +93,7 @@ class Deciding {
     for (const NodeIndex::CardMix& mix : index.mixes()) {
       Summary least;
       if (!leastOn(mix, request_, needs_, least)) continue;
-      // The walk meets the first of equal scores first, so only higher scores are evaluated.
+      // Among nodes of equal score the first visited one counts, so later ones must have a higher score.
       NodeIndex::FoundNode here;
       int32_t above = highest - 1;  // in a further mix, an equal node can come first
       index.eachAbove(mix, least, ascending, number, above, [&](NodeId id, int64_t fill, int32_t score) {

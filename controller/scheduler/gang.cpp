@@ -37,7 +37,7 @@ class Gathering {
     asked_.clear();
     inGroup_.reset();
     decisions_ = furthest_.decisions;
-    places_.assign(members_.size(), InGroup::kNowhere);
+    places_.assign(members_.size(), GroupPlacer::kNowhere);
     for (const std::size_t i : furthest_.placed) take(i);
     auto explanation = explainMember(decision.lacking->member, whyUnsuited);
     takeBack(0);
@@ -78,14 +78,14 @@ class Gathering {
 
   bool allIn(const TopologyGroup* group) {
     inGroup_.reset();
-    if (group != nullptr) inGroup_ = std::make_unique<InGroup>(cluster_, *group);
+    if (group != nullptr) inGroup_ = std::make_unique<GroupPlacer>(cluster_, *group);
     paused_ = evaluations();
     return allIn(group, units_.inOrder) || (units_.largestFirst != units_.inOrder && allIn(group, units_.largestFirst));
   }
 
   bool allIn(const TopologyGroup* group, const std::vector<Unit>& order) {
     decisions_.assign(members_.size(), {});
-    places_.assign(members_.size(), InGroup::kNowhere);
+    places_.assign(members_.size(), GroupPlacer::kNowhere);
     placed_.clear();
     on_.clear();
     asked_.clear();
@@ -119,7 +119,7 @@ class Gathering {
   std::size_t othersDecide(const std::vector<Unit>& order, std::size_t placed) {
     takeBack(0);
     pause_();
-    if (inGroup_) inGroup_->changed();
+    if (inGroup_) inGroup_->invalidateAll();
     paused_ = evaluations();
     for (std::size_t next = 0; next < placed; ++next) {
       const std::size_t before = placed_.size();
@@ -169,7 +169,7 @@ class Gathering {
       }
       const std::size_t placed = placed_.size() - before;
       if (placed == 0 || placed == unit.size()) {
-        for (const std::size_t place : triedAt) touched(place);  // their cards are free again
+        for (const std::size_t place : triedAt) invalidateNode(place);  // their cards are free again
         if (placed == 0) return lacks;
         excess.reset();  // the quota that excluded other nodes
         return std::nullopt;
@@ -191,7 +191,7 @@ class Gathering {
     };
   }
 
-  /// Maps members to InGroup's kinds: 0 without constraints and kind, one number per kind, and one for each other
+  /// Maps members to GroupPlacer's kinds: 0 without constraints and kind, one number per kind, and one for each other
   /// member.
   std::size_t kindOf(std::size_t i) const {
     const GangMember& member = members_[i];
@@ -199,8 +199,8 @@ class Gathering {
     return member.kind ? 1 + 2 * *member.kind : 2 + 2 * i;
   }
 
-  void touched(std::size_t place) {
-    if (inGroup_) inGroup_->touched(place);
+  void invalidateNode(std::size_t place) {
+    if (inGroup_) inGroup_->invalidateNode(place);
   }
 
   /// Decides one member. Sets `excess` if only the quotas exclude it.
@@ -244,7 +244,7 @@ class Gathering {
     if (members_[i].claim) asked_.push_back({*members_[i].claim, partsOf(cluster_, decisions_[i])});
     on_[decisions_[i].node].push_back(i);
     placed_.push_back(i);
-    touched(places_[i]);
+    invalidateNode(places_[i]);
   }
 
   /// Releases all members placed after the first `size` ones.
@@ -255,7 +255,7 @@ class Gathering {
       if (members_[i].claim) asked_.pop_back();
       on_[decisions_[i].node].pop_back();
       placed_.pop_back();
-      touched(places_[i]);
+      invalidateNode(places_[i]);
     }
   }
 
@@ -340,9 +340,9 @@ class Gathering {
   const Pause& pause_;
   std::vector<std::string> uids_;
   const GangUnits units_;
-  std::unique_ptr<InGroup> inGroup_;  ///< the current group, if groups are given
-  std::size_t asks_ = 0;              ///< calls of predicates, without groups
-  std::size_t paused_ = 0;            ///< evaluations() at the last pause
+  std::unique_ptr<GroupPlacer> inGroup_;  ///< the current group, if groups are given
+  std::size_t asks_ = 0;                  ///< calls of predicates, without groups
+  std::size_t paused_ = 0;                ///< evaluations() at the last pause
   // State of the current try.
   std::vector<Decision> decisions_;
   std::vector<std::size_t> places_;                                  ///< positions of their nodes in the group

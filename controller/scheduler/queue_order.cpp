@@ -16,7 +16,7 @@ using Nodes = std::set<std::string, std::less<>>;
 /// Returns the node to reserve; empty = none.
 std::string nodeFor(const Cluster& cluster, const PendingRequest& request, const NodePredicate& open, int64_t now,
                     const HeldSince& heldSince, const ReservedNode& own) {
-  EarlierReservations before;
+  CurrentReservations before;
   if (!own.node.empty()) before = {{own.node}, own.moves};
   const auto reserved = planReservations(cluster, {{*request.request, open}}, nullptr, {}, now, heldSince, before, 1);
   return reserved.empty() ? std::string() : reserved.front().node;

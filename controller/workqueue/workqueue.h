@@ -128,7 +128,7 @@ class WorkQueue {
   /// Evaluates Fairness::goesFirst again for a key that was added again, and moves it ahead if the result became true.
   void promote(const std::string& key, KeyState& entry) EGPU_REQUIRES(mutex_);
   bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const EGPU_REQUIRES(mutex_);
-  /// Returns the first group in turns_ that may get another worker; end() if there is none.
+  /// Returns the first group in readyGroups_ that may get another worker; end() if there is none.
   std::deque<std::string>::iterator nextGroup() EGPU_REQUIRES(mutex_);
   /// Records the keys whose current step already takes too long as slow. Returns the number of workers of slow groups.
   int noteSlow() EGPU_REQUIRES(mutex_);
@@ -151,7 +151,7 @@ class WorkQueue {
   const Fairness fairness_;
 
   // Invariants: a key is in its group's `first` or `ready`, and only once, ⇔ key ∈ dirty_ and key ∉ processing_.
-  // turns_ contains each group with ready keys once. groups_ contains no group without ready keys and workers.
+  // readyGroups_ contains each group with ready keys once. groups_ contains no group without ready keys and workers.
   mutable base::Mutex mutex_;
   std::condition_variable_any readyChanged_;  ///< a key can be taken, or shutDown() was called
   std::condition_variable_any workChanged_;   ///< processing_ became empty

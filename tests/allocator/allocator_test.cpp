@@ -59,7 +59,7 @@ TEST_F(AllocatorTest, ARequestAdmittedBeforeAReleaseIsNotDecided) {
   EXPECT_FALSE(view.decideAndAssume(later).fits);
   EXPECT_TRUE(view.decideTogether({later, ask("other", 100)}, {}).decisions.empty());
   EXPECT_FALSE(view.decideGang({later}, {{}})) << "to be evaluated again";
-  EXPECT_TRUE(view.assumed().empty());
+  EXPECT_TRUE(view.assumptions().empty());
   EXPECT_TRUE(view.decideAndAssume(ask("first", 300)).fits) << "no other comes before it";
   later.order.releases = announced;
   EXPECT_FALSE(view.isOutdated(later.order));
@@ -113,10 +113,10 @@ TEST_F(AllocatorTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlace)
   const auto decision = view.decideAndAssume(ask("k", 600));
   ASSERT_EQ(decision.node, "n2");
   EXPECT_EQ(view.allocationMap().totals().usedCore, 1200);
-  view.adopted("k", *stores.devices.get({"", "d"}));
+  view.confirm("k", *stores.devices.get({"", "d"}));
   EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
   EXPECT_EQ(grown, 1) << "whoever waits for a card of n2 must hear of it";
-  EXPECT_FALSE(view.assuming());
+  EXPECT_FALSE(view.hasAssumptions());
 }
 
 TEST_F(AllocatorTest, ADeviceThatIsNotTheDecisionFreesWhatWasDecided) {
@@ -138,7 +138,7 @@ TEST_F(AllocatorTest, ADeviceThatComesToItsClaimLaterTakesTheDecisionsPlace) {
   ASSERT_EQ(view.decideAndAssume(ask("k", 300)).node, "n2");
   device("d", "n1", "Available", "k");  // chosen by name
   EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
-  EXPECT_FALSE(view.assuming());
+  EXPECT_FALSE(view.hasAssumptions());
 }
 
 TEST_F(AllocatorTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
@@ -148,7 +148,7 @@ TEST_F(AllocatorTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
   going.metadata.deletionTimestamp = "2026-01-02T03:04:05Z";
   going.metadata.resourceVersion = next();
   stores.devices.informed(going);
-  EXPECT_TRUE(view.assuming());
+  EXPECT_TRUE(view.hasAssumptions());
 }
 
 TEST_F(AllocatorTest, DecidingAnewWakesThoseWhoWaitForWhatWasDecidedBefore) {
@@ -192,17 +192,17 @@ TEST_F(AllocatorTest, ADecisionEndsWithItsClaim) {
 
 TEST_F(AllocatorTest, OnlyTheDecisionThatWasMeantIsForgotten) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
-  const auto first = view.assumed();
+  const auto first = view.assumptions();
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].claimUid, "k");
   EXPECT_EQ(first[0].claim, "ns/k");
   EXPECT_EQ(first[0].cards, std::vector<std::string>{"c0"});
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   EXPECT_FALSE(view.forgetDecision("k", first[0].number));
-  EXPECT_TRUE(view.assuming());
+  EXPECT_TRUE(view.hasAssumptions());
   grown = 0;
-  EXPECT_TRUE(view.forgetDecision("k", view.assumed()[0].number));
-  EXPECT_FALSE(view.assuming());
+  EXPECT_TRUE(view.forgetDecision("k", view.assumptions()[0].number));
+  EXPECT_FALSE(view.hasAssumptions());
   EXPECT_EQ(grown, 1);
 }
 
@@ -247,7 +247,7 @@ TEST_F(AllocatorTest, TogetherWithoutADeviceThatWouldGo) {
   EXPECT_TRUE(view.queries().wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {"d"}));
   EXPECT_TRUE(view.queries().wouldFitTogether({ask("a", 500), ask("b", 500)}, {}, {}));  // fits on n2
   EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
-  EXPECT_FALSE(view.assuming());
+  EXPECT_FALSE(view.hasAssumptions());
   EXPECT_EQ(view.queries().copy().state().check(), "");
 }
 
@@ -502,7 +502,7 @@ TEST_F(AllocatorTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
     }
     ASSERT_EQ(whole, 1);
     ASSERT_EQ(view.allocationMap().totals().usedCore, 5 * 900);
-    for (const auto& assumed : view.assumed()) view.forget(assumed.claimUid);
+    for (const auto& assumed : view.assumptions()) view.forget(assumed.claimUid);
   }
 }
 

@@ -120,12 +120,12 @@ TEST_F(QuotaOfViewTest, AReservationIsForOneThatWaitedForLongAndIsWithinTheQuota
   EXPECT_EQ(held.excess->held, 600);
   EXPECT_TRUE(view.decideAndAssume(waiting("higher", 100, 10, 602, 602)).fits) << "it comes first";
   view.forget("higher");
-  EXPECT_TRUE(view.hasNodeReservations());
+  EXPECT_TRUE(view.hasReservations());
   wakes = 0;
   EXPECT_EQ(view.expireReservations(800), std::vector<std::string>{"ns/big"});
   EXPECT_TRUE(view.expireReservations(1300).empty());
   EXPECT_EQ(wakes, 1) << "those that were refused are tried again";
-  EXPECT_FALSE(view.hasNodeReservations());
+  EXPECT_FALSE(view.hasReservations());
   EXPECT_TRUE(view.decideAndAssume(waiting("small", 100, 0, 602, 1301)).fits);
 }
 

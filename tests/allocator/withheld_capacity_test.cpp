@@ -334,7 +334,7 @@ TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeReserved) {
 TEST_F(WithheldCapacityTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
-  EXPECT_FALSE(view.hasNodeReservations());
+  EXPECT_FALSE(view.hasReservations());
   EXPECT_FALSE(gangFits(asks, 1000));
   using Claims = std::vector<std::string>;
   EXPECT_EQ(view.expireReservations(1119), Claims());
@@ -342,12 +342,12 @@ TEST_F(WithheldCapacityTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   EXPECT_FALSE(gangFits(asks, 1150));
   EXPECT_EQ(view.expireReservations(1749).size(), 2u);
   EXPECT_EQ(reserved().size(), 2u) << "they asked again";
-  EXPECT_TRUE(view.hasNodeReservations());
+  EXPECT_TRUE(view.hasReservations());
   grown = 0;
   EXPECT_EQ(view.expireReservations(1750), Claims());
   EXPECT_EQ(reserved(), Names());
   EXPECT_EQ(grown, 1) << "who waits may have them";
-  EXPECT_FALSE(view.hasNodeReservations());
+  EXPECT_FALSE(view.hasReservations());
 }
 
 TEST_F(WithheldCapacityTest, AClockThatWasSetBackEndsNothing) {

@@ -110,8 +110,8 @@ std::string Server::missing() const {
 
 std::string Server::wrong() const {
   base::MutexLock lock(mutex_);
-  const bool hopeless = !problem_.empty() && std::chrono::steady_clock::now() - since_ >= kHopeless;
-  return hopeless ? problem_ : std::string();
+  const bool failsForLong = !problem_.empty() && std::chrono::steady_clock::now() - since_ >= kSocketFailureTimeout;
+  return failsForLong ? problem_ : std::string();
 }
 
 void Server::healthChanged() { services_->feed.changed(); }

@@ -47,10 +47,10 @@ class Server {
 
   /// Returns an empty string if both sockets exist and the kubelet has registered the driver, otherwise the reason.
   std::string missing() const;
-  /// Returns the error that has blocked the sockets for at least kHopeless, or an empty string. It may need a restart:
-  /// a folder deleted under a container's mount returns only with a new container.
+  /// Returns the error that has blocked the sockets for at least kSocketFailureTimeout, or an empty string. It may need
+  /// a restart: a folder deleted under a container's mount returns only with a new container.
   std::string wrong() const;
-  static constexpr std::chrono::seconds kHopeless{60};
+  static constexpr std::chrono::seconds kSocketFailureTimeout{60};
 
   /// Makes the health streams send the current state of the HealthSource immediately.
   void healthChanged();

@@ -138,15 +138,14 @@ Status checkNames(const ClaimRef& claim) {
   return Status::okay();
 }
 
-void followCards(Entitled& authorizePrepare) {
-  auto& device = authorizePrepare.device;
+void limitToCardMemory(AuthorizedDevice& authorized) {
+  auto& device = authorized.device;
   if (!device.spec.source || device.spec.source->kind != v1alpha::SourceKind::physicalGPU) return;
   auto shares = v1alpha::cardsInForce(device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    if (shares[i].core < authorizePrepare.cards[i].core || shares[i].chargedCore < authorizePrepare.cards[i].core)
-      continue;
-    shares[i].memory = std::min(shares[i].memory, authorizePrepare.cards[i].memory);
-    shares[i].chargedMemory = std::min(shares[i].chargedMemory, authorizePrepare.cards[i].memory);
+    if (shares[i].core < authorized.cards[i].core || shares[i].chargedCore < authorized.cards[i].core) continue;
+    shares[i].memory = std::min(shares[i].memory, authorized.cards[i].memory);
+    shares[i].chargedMemory = std::min(shares[i].chargedMemory, authorized.cards[i].memory);
   }
   if (device.status.inForce)
     device.status.inForce->cards = std::move(shares);
@@ -154,9 +153,9 @@ void followCards(Entitled& authorizePrepare) {
     device.spec.cards = std::move(shares);
 }
 
-Result<Entitled> authorizePrepare(kube::Client& client, CardReads& cards, const ClaimRef& claim,
-                                  const std::string& node, std::vector<core::ObjectReference>& pods,
-                                  std::stop_token stop) {
+Result<AuthorizedDevice> authorizePrepare(kube::Client& client, CardReads& cards, const ClaimRef& claim,
+                                          const std::string& node, std::vector<core::ObjectReference>& pods,
+                                          std::stop_token stop) {
   const auto rc = client.get<core::ResourceClaim>({claim.namespace_, claim.name}, stop);
   if (!rc) return about("ResourceClaim " + claim.str(), rc.status());
   if (rc->metadata.uid == claim.uid)
@@ -170,7 +169,7 @@ Result<Entitled> authorizePrepare(kube::Client& client, CardReads& cards, const 
   if (auto s = checkOwner(client, *rc, *device, stop); !s.ok()) return s;
   if (auto s = checkDevice(*device, node); !s.ok()) return s;
 
-  Entitled out;
+  AuthorizedDevice out;
   for (const auto& share : v1alpha::cardsInForce(*device)) {
     const auto read = [&](std::stop_token its) {
       return client.get<v1alpha::ElasticGPU>({"", share.name}, std::move(its));

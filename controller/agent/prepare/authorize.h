@@ -20,14 +20,14 @@ base::Status checkNames(const ClaimRef& claim);
 
 using CardReads = SharedReads<v1alpha::ElasticGPU>;  ///< by name of the card
 
-struct Entitled {
+struct AuthorizedDevice {
   v1alpha::ElasticGPU device;
   std::vector<v1alpha::Card> cards;  ///< same order as device.spec.cards
 };
 
 /// Limits the memory of whole cards to the cards' actual memory: if a device of source physicalGPU has all compute of a
 /// card, its granted and charged memory do not exceed that of `cards`. The controller charges the ledger entries again.
-void followCards(Entitled& authorizePrepare);
+void limitToCardMemory(AuthorizedDevice& authorized);
 
 /// Returns the device that the claim's pods may use on `node`. All of this must hold:
 /// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by this driver on this node;
@@ -39,8 +39,8 @@ void followCards(Entitled& authorizePrepare);
 /// Otherwise returns Code::invalid with the failed condition, or Code::unavailable if it may hold later: not allocated,
 /// not reserved, not Bound. Errors of the API are passed on. `pods` receives up to 16 pods for which the claim is
 /// reserved. `cards`: reads of cards that concurrent callers share.
-base::Result<Entitled> authorizePrepare(kube::Client& client, CardReads& cards, const ClaimRef& claim,
-                                        const std::string& node, std::vector<core::ObjectReference>& pods,
-                                        std::stop_token stop);
+base::Result<AuthorizedDevice> authorizePrepare(kube::Client& client, CardReads& cards, const ClaimRef& claim,
+                                                const std::string& node, std::vector<core::ObjectReference>& pods,
+                                                std::stop_token stop);
 
 }  // namespace egpu::agent

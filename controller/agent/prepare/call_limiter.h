@@ -10,7 +10,7 @@
 
 namespace egpu::agent {
 
-/// Thread-safe; must outlive all Turn objects.
+/// Thread-safe; must outlive all RunningCall objects.
 class CallLimiter {
  public:
   explicit CallLimiter(int maxCalls) : maxCalls_(maxCalls) {}

@@ -12,7 +12,7 @@
 
 namespace egpu::agent {
 
-/// Thread-safe; must outlive all Held objects.
+/// Thread-safe; must outlive all ClaimLock objects.
 class ClaimLocks {
  public:
   class ClaimLock {

@@ -53,7 +53,7 @@ class Others {
     const auto& rc = resourceClaim(name);
     return rc && rc->allocation && rc->allocation->driver != v1alpha::keys::kDriver;
   }
-  Result<Entitled> entitledTo(const std::string& name) {
+  Result<AuthorizedDevice> authorizeClaim(const std::string& name) {
     const auto& rc = resourceClaim(name);
     if (!rc) return rc.status();
     std::vector<core::ObjectReference> pods;
@@ -128,9 +128,9 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
   return out;
 }
 
-Result<std::vector<Entitled>> coClaimsOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
-                                         const ClaimRef& claim, std::vector<core::Pod> pods, const std::string& node,
-                                         std::stop_token stop) {
+Result<std::vector<AuthorizedDevice>> coClaimsOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
+                                                 const ClaimRef& claim, std::vector<core::Pod> pods,
+                                                 const std::string& node, std::stop_token stop) {
   // A terminating pod starts no more containers.
   std::erase_if(pods, [](const auto& pod) { return pod.metadata.deleting(); });
   auto uses = usesOf(pods, claim.name);
@@ -138,9 +138,9 @@ Result<std::vector<Entitled>> coClaimsOf(kube::Client& client, CardReads& cards,
   for (auto& use : uses) std::erase_if(use.claims, [&](const auto& name) { return others.foreign(name); });
   const auto names = before(folder, claim, uses);
   if (!names) return names.status();
-  std::vector<Entitled> out;
+  std::vector<AuthorizedDevice> out;
   for (const auto& name : *names) {
-    auto other = others.entitledTo(name);
+    auto other = others.authorizeClaim(name);
     if (!other) return Status(other.status().code(), "another claim of its container: " + other.status().message());
     out.push_back(std::move(*other));
   }

@@ -30,8 +30,8 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
 /// drivers do not count. Returns Code::invalid if the variables of one claim can't describe all containers: containers
 /// in which `claim` is last have different claims, or the last claim of another container was prepared for different
 /// claims. Otherwise returns an error of authorizePrepare().
-base::Result<std::vector<Entitled>> coClaimsOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
-                                               const ClaimRef& claim, std::vector<core::Pod> pods,
-                                               const std::string& node, std::stop_token stop);
+base::Result<std::vector<AuthorizedDevice>> coClaimsOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
+                                                       const ClaimRef& claim, std::vector<core::Pod> pods,
+                                                       const std::string& node, std::stop_token stop);
 
 }  // namespace egpu::agent

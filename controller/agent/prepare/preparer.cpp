@@ -50,7 +50,8 @@ Status withClaim(const ClaimRef& claim, const Status& why) {
   return Status(why.code(), "ResourceClaim " + claim.str() + ": " + why.message());
 }
 
-cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const std::vector<Entitled>& company) {
+cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device,
+                 const std::vector<AuthorizedDevice>& company) {
   cdi::Spec spec;
   spec.device = device.metadata.name;
   spec.deviceUid = device.metadata.uid;
@@ -95,8 +96,8 @@ void countWhatRuns(cdi::Spec& wanted, const cdi::Spec& file) {
     }
 }
 
-plugin::DeviceRequest requestFor(const Entitled& authorizePrepare) {
-  const auto& device = authorizePrepare.device;
+plugin::DeviceRequest requestFor(const AuthorizedDevice& authorized) {
+  const auto& device = authorized.device;
   plugin::DeviceRequest out;
   out.key = device.metadata.uid;
   out.device = device.metadata.name;
@@ -106,7 +107,7 @@ plugin::DeviceRequest requestFor(const Entitled& authorizePrepare) {
   const auto& shares = v1alpha::cardsInForce(device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& share = shares[i];
-    const auto& card = authorizePrepare.cards[i];
+    const auto& card = authorized.cards[i];
     out.cards.push_back(
         {share.uuid, card.model, card.index, share.core, share.memory, card.memory, card.topology.pcie});
   }
@@ -220,13 +221,13 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
 }
 
 /// Sets the cards' current minor numbers, as the API may be late.
-void ClaimPreparer::numberAsFound(Entitled& grant) const {
+void ClaimPreparer::numberAsFound(AuthorizedDevice& grant) const {
   const auto& shares = v1alpha::cardsInForce(grant.device);
   for (std::size_t i = 0; options_.found && i < shares.size(); ++i)
     if (const auto found = options_.found(shares[i].name)) grant.cards[i].index = found->index;
 }
 
-void ClaimPreparer::nameStart(cdi::Spec& spec, const Entitled& grant) const {
+void ClaimPreparer::nameStart(cdi::Spec& spec, const AuthorizedDevice& grant) const {
   if (options_.boot.empty()) return;
   spec.boot = options_.boot;
   for (const auto& card : grant.cards) spec.minors.push_back(card.index);
@@ -290,7 +291,7 @@ Status ClaimPreparer::refreshFile(const cdi::Folder::StoredSpec& entry, const st
 }
 
 /// Limits the cards to this node's state: the smaller of the API's amounts and the found ones.
-Status ClaimPreparer::takeAsFound(Entitled& grant) const {
+Status ClaimPreparer::takeAsFound(AuthorizedDevice& grant) const {
   numberAsFound(grant);
   const auto& shares = v1alpha::cardsInForce(grant.device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -303,7 +304,7 @@ Status ClaimPreparer::takeAsFound(Entitled& grant) const {
     card.memory = std::min(card.memory, *memory);
     card.core = std::min(card.core, v1alpha::Card{}.core);
   }
-  followCards(grant);
+  limitToCardMemory(grant);
   return Status::okay();
 }
 
@@ -335,15 +336,16 @@ Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceReq
 }
 
 /// (P3), except the links in /dev/char.
-Status ClaimPreparer::mount(const Entitled& authorizePrepare, const std::vector<Entitled>& company, cdi::Spec& spec) {
-  auto edits = madeNow(authorizePrepare, company);
+Status ClaimPreparer::mount(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& company,
+                            cdi::Spec& spec) {
+  auto edits = madeNow(authorized, company);
   if (!edits) return edits.status();
   spec.edits = std::move(*edits);
   return folder_.write(spec);
 }
 
-Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& authorizePrepare,
-                                                    const std::vector<Entitled>& company) {
+Result<core::ContainerEdits> ClaimPreparer::madeNow(const AuthorizedDevice& authorized,
+                                                    const std::vector<AuthorizedDevice>& company) {
   std::vector<ClaimPart> parts;
   for (const auto& other : company) {
     auto edits = editsFor(other);
@@ -352,19 +354,19 @@ Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& authorizePre
                     other.device.metadata.name + " of the same container: " + edits.status().message());
     parts.push_back({inOrder(requestFor(other)).cards, std::move(edits->env)});
   }
-  auto edits = editsFor(authorizePrepare);
+  auto edits = editsFor(authorized);
   if (!edits) return edits.status();
-  parts.push_back({inOrder(requestFor(authorizePrepare)).cards, std::move(edits->env)});
+  parts.push_back({inOrder(requestFor(authorized)).cards, std::move(edits->env)});
   edits->env = merged(parts);
   return edits;
 }
 
 /// Returns the plugin's edits for the device, after checkEdits().
-Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePrepare) {
-  const auto& provisioner = authorizePrepare.device.spec.provisioner;
+Result<core::ContainerEdits> ClaimPreparer::editsFor(const AuthorizedDevice& authorized) {
+  const auto& provisioner = authorized.device.spec.provisioner;
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
-  const auto request = inOrder(requestFor(authorizePrepare));
+  const auto request = inOrder(requestFor(authorized));
   auto slot = limiter_.take(provisioner);
   if (!slot) return slot.status();
   const auto reply = (*plugin)->mount(request, {}, {});
@@ -375,7 +377,7 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePr
     if (!more) return more.status();
     permitted.more.insert(permitted.more.end(), more->begin(), more->end());
   }
-  return checkEdits(reply.edits, permitted, authorizePrepare.cards);
+  return checkEdits(reply.edits, permitted, authorized.cards);
 }
 
 void ClaimPreparer::report(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const Status& why,

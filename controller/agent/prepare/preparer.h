@@ -141,18 +141,19 @@ class ClaimPreparer {
                                                        std::stop_token stop);
   base::Result<std::vector<std::string>> tryAgain(const ClaimRef& claim, const base::Status& first,
                                                   std::stop_token stop);
-  base::Status takeAsFound(Entitled& grant) const;
-  void numberAsFound(Entitled& grant) const;
-  void nameStart(cdi::Spec& spec, const Entitled& grant) const;
+  base::Status takeAsFound(AuthorizedDevice& grant) const;
+  void numberAsFound(AuthorizedDevice& grant) const;
+  void nameStart(cdi::Spec& spec, const AuthorizedDevice& grant) const;
   bool isStale(const cdi::Spec& spec) const;
   base::Status refreshFile(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   /// Returns the plugins' current edits for the device, with the variables of `company` merged.
-  base::Result<core::ContainerEdits> madeNow(const Entitled& authorizePrepare, const std::vector<Entitled>& company);
+  base::Result<core::ContainerEdits> madeNow(const AuthorizedDevice& authorized,
+                                             const std::vector<AuthorizedDevice>& company);
   void makeNodes();
   void linkNodes(const cdi::Spec& spec);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
-  base::Status mount(const Entitled& authorizePrepare, const std::vector<Entitled>& company, cdi::Spec& spec);
-  base::Result<core::ContainerEdits> editsFor(const Entitled& authorizePrepare);
+  base::Status mount(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& company, cdi::Spec& spec);
+  base::Result<core::ContainerEdits> editsFor(const AuthorizedDevice& authorized);
   base::Status undo(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   base::Status unstage(const cdi::Folder::StoredSpec& entry);
   base::Status unused(const cdi::Folder::StoredSpec& entry, std::stop_token stop);

@@ -117,7 +117,7 @@ class Walk {
   std::string missed_;  ///< first folder that was not read completely, and the reason
 };
 
-/// Limits a removal in time: a container may add files while they are removed.
+/// Time limit of one removal. A container may add files meanwhile, so that a removal without a limit might never end.
 class Limit {
  public:
   Limit(const std::stop_token& stop, std::chrono::milliseconds max)

@@ -130,7 +130,7 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
     const auto known = cluster_.findCard(name);
     // Any other change of the card's description may be what a pending claim waits for.
     if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) hasFreed_ = true;
-    state.why = cache::troubleOf(*object).reason;
+    state.unschedulableReason = cache::troubleOf(*object).reason;
     // Health is evaluated last, because it depends on the allocations.
     cluster_.upsertCard({name, spec, known.known && known.healthy});
     if (!state.present)
@@ -173,7 +173,7 @@ void ClusterState::refreshDevice(const std::string& name) {
     if (!fresh && (was->spec.target != device->spec.target || was->status.inForce != device->status.inForce)) {
       chargeDevice(entry);
       for (const auto* card : entry.second.cards) updateSchedulability(*card);
-      if (was->spec.target != device->spec.target) dropResize(device->metadata.uid);
+      if (was->spec.target != device->spec.target) forgetResize(device->metadata.uid);
     }
     if (fresh || was->spec.nodeName != device->spec.nodeName || isCommitted(*was) != isCommitted(*device))
       for (const auto* card : entry.second.cards) updateSchedulability(*card);
@@ -257,8 +257,8 @@ void ClusterState::chargeDevice(DeviceEntry& entry) {
 
 void ClusterState::confirm(const cache::Gpu& device) {
   if (!device.spec.claimRef || assumptions_.empty()) return;
-  bool freed = hasFreed_;  // drop() sets the member for all that the assumption had
-  for (const auto& assumed : drop(device.spec.claimRef->uid)) {
+  bool freed = hasFreed_;  // forget() sets the member for all that the assumption had
+  for (const auto& assumed : forget(device.spec.claimRef->uid)) {
     const auto& parts = device.spec.cards;
     freed = freed || std::none_of(parts.begin(), parts.end(), [&assumed](const auto& part) {
               return part.name == assumed.card && holds({part.chargedCore, part.chargedMemory}, assumed.charged);
@@ -269,7 +269,7 @@ void ClusterState::confirm(const cache::Gpu& device) {
 
 void ClusterState::removeDevice(DeviceStates::iterator known) {
   const auto uid = known->second.object->metadata.uid;
-  dropResize(uid);
+  forgetResize(uid);
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) updateAllocation(*card, uid, AllocationSource::device, std::nullopt);
   ages_.forget(uid);
@@ -321,7 +321,7 @@ void ClusterState::take(const CardEntry& card, const HeldAllocation& held) {
 
 std::string ClusterState::unschedulableReason(const CardEntry& card) const {
   const auto& [name, state] = card;
-  if (!state.why.empty()) return state.why;
+  if (!state.unschedulableReason.empty()) return state.unschedulableReason;
   const auto known = cluster_.findCard(name);
   const auto node = known.node;
   if (auto taint = stores_.taintOn(node, name)) return std::move(taint.reason);
@@ -372,7 +372,7 @@ void ClusterState::assume(const SchedulingRequest& ask, const scheduler::Decisio
   }
 }
 
-std::vector<AssumedAmount> ClusterState::drop(std::string_view claimUid) {
+std::vector<AssumedAmount> ClusterState::forget(std::string_view claimUid) {
   if (assumptions_.empty()) return {};
   auto it = assumptions_.find(std::string(claimUid));
   if (it == assumptions_.end()) return {};
@@ -389,9 +389,9 @@ std::vector<AssumedAmount> ClusterState::drop(std::string_view claimUid) {
   return dropped;
 }
 
-std::vector<AssumedAmount> ClusterState::dropForRetry(std::string_view claimUid) {
+std::vector<AssumedAmount> ClusterState::forgetForRetry(std::string_view claimUid) {
   const bool freed = hasFreed_;
-  auto dropped = drop(claimUid);
+  auto dropped = forget(claimUid);
   hasFreed_ = freed;
   return dropped;
 }
@@ -422,7 +422,7 @@ void ClusterState::assumeResize(const std::string& deviceUid, const std::vector<
   writes_.resizes = resizes_.size();
 }
 
-void ClusterState::dropResize(std::string_view deviceUid) {
+void ClusterState::forgetResize(std::string_view deviceUid) {
   const auto known = resizes_.find(std::string(deviceUid));
   if (known == resizes_.end()) return;
   const auto [uid, cards] = std::move(*known);

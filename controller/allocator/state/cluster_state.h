@@ -6,9 +6,9 @@
 // So a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is late.
 //
 // Life of an assumption:
-//   assume()   A decision was made. Its amounts are allocated.
-//   confirm    The claim's device is known (refreshDevice()). The device counts, and the assumption ends.
-//   drop()     The decision was not written, or the claim is gone. Its amounts are free again.
+//   assume()    A decision was made. Its amounts are allocated.
+//   confirm()   The claim's device is known, as refreshDevice() finds. The device counts, and the assumption ends.
+//   forget()    The decision was not written, or the claim is gone. Its amounts are free again.
 //
 // A card is schedulable unless one of these holds:
 //   - It is unhealthy, Failed or being deleted.
@@ -58,11 +58,11 @@ struct HeldAllocation {
   const DeviceEntry* device = nullptr;  ///< null if no device reports it
 };
 
-/// State of a card that the scheduler's cluster lacks. The cluster has the object's spec, and the effective amount of
-/// each allocation.
+/// State of a card in addition to that in the scheduler's cluster, which has the object's spec and the effective amount
+/// of each allocation.
 struct CardState {
   bool present = false;                        ///< the card object exists
-  std::string why;                             ///< reason in the card's object why it is not schedulable; empty if none
+  std::string unschedulableReason;             ///< reason in the card's object; empty if there is none
   std::vector<HeldAllocation> held;            ///< unordered; a ledger has at most 128 entries
   HeldAllocation* find(std::string_view uid);  ///< null if that uid has no allocation on the card
   const HeldAllocation* find(std::string_view uid) const;
@@ -83,7 +83,8 @@ struct Assumption {
   std::optional<scheduler::Decision> inGang{};  ///< decision of a gang that the claim's own step has yet to write
 };
 
-/// Decisions that are not written yet. Written under the allocator's lock, read without it.
+/// Whether claims' decisions, and how many resizes, are assumed and not written yet. Written under the allocator's
+/// lock, read without it.
 struct PendingWrites {
   std::atomic<bool> hasAssumptions{false};
   std::atomic<std::size_t> resizes{0};
@@ -106,8 +107,9 @@ class ClusterState {
   ClusterState(const cache::Stores& stores, QuotaAccounting& quotas, HolderAges& ages, PendingWrites& writes)
       : stores_(stores), quotas_(quotas), ages_(ages), writes_(writes) {}
 
+  /// Each reads the object from the stores and updates the scheduler's cluster. Call after each of its events, also if
+  /// it is gone. before: the object of the previous notification; null if there was none.
   void refreshNode(const std::string& name);
-  /// before: the object of the previous notification; null if there was none.
   void refreshCard(const std::string& name, const cache::Gpu* before);
   void refreshDevice(const std::string& name);
   /// Reports the claim's usage to the listener.
@@ -120,18 +122,18 @@ class ClusterState {
   /// Assumes the decision for the claim. ofGang: it is kept until the claim's own step writes it.
   void assume(const SchedulingRequest& ask, const scheduler::Decision& decision, bool ofGang);
   /// Drops the claim's assumption and returns its amounts.
-  std::vector<AssumedAmount> drop(std::string_view claimUid);
-  /// drop() before the claim is decided again, which frees nothing until noteRetried().
-  std::vector<AssumedAmount> dropForRetry(std::string_view claimUid);
+  std::vector<AssumedAmount> forget(std::string_view claimUid);
+  /// forget() before the claim is decided again, which frees nothing until noteRetried().
+  std::vector<AssumedAmount> forgetForRetry(std::string_view claimUid);
   /// The claim was decided again: dropped amounts that are not assumed again are free now.
   void noteRetried(std::string_view claimUid, const std::vector<AssumedAmount>& dropped);
   /// Null if no decision for the claim is assumed.
   const Assumption* findAssumption(std::string_view claimUid) const;
   const std::unordered_map<std::string, Assumption>& assumptions() const { return assumptions_; }
 
-  /// Assumes the new amounts of a device that is to be resized, until dropResize(), or until the device has a target.
+  /// Assumes the new amounts of a device that is to be resized, until forgetResize(), or until the device has a target.
   void assumeResize(const std::string& deviceUid, const std::vector<scheduler::Placement>& placements);
-  void dropResize(std::string_view deviceUid);
+  void forgetResize(std::string_view deviceUid);
   /// Allocations of the device on its cards; empty if one of them is not known.
   std::vector<scheduler::Holding> holdingsOf(const cache::Gpu& device) const;
 

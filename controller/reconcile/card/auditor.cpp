@@ -93,7 +93,7 @@ void Auditor::report(const cache::Gpu& card, const Drift& drift) {
 
 Outcome Auditor::assumed(std::stop_token stop) {
   const auto now = clock_.now();
-  const auto all = cluster_.assumed();
+  const auto all = cluster_.assumptions();
   std::vector<const allocator::AssumedDecision*> old;
   auto oldest = now;
   {

@@ -24,7 +24,7 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
     const core::ObjectKey key{"", entry.device};
     auto cached = stores_.devices.get(key);
     if (cached && cached->metadata.uid == uid && names(*cached, card.metadata.name)) continue;
-    // OBSERVATION: an entry without a device. The entry was seen first, so a quorum read now decides.
+    // An entry without a device. The entry was seen first, so a quorum read now decides.
     auto now = writer_.read<cache::Gpu>(key, cached ? cached->metadata.uid : std::string(), stop);
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     if (now.ok() && now->metadata.uid == uid && names(*now, card.metadata.name)) continue;

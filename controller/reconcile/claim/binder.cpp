@@ -137,7 +137,7 @@ base::Result<cache::Gpu> Binder::writeIntent(const cache::Claim& claim, const ca
   if (code == base::Code::alreadyExists || code == base::Code::unknownOutcome || code == base::Code::deadline) {
     auto there = writer_.read<cache::Gpu>({"", device.metadata.name}, {}, stop);
     if (there.ok()) {  // crash after W1, or another pod's choice: adopt the device
-      cluster_.adopted(claim.metadata.uid, *there);
+      cluster_.confirm(claim.metadata.uid, *there);
       return there;
     }
     if (there.status().code() != base::Code::notFound) return written.status();  // still unknown: the assumption stays
@@ -192,15 +192,13 @@ std::string modeOn(const cache::Gpu& card, const cache::Gpu& device, const v1alp
 
 base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop) {
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
-    if (auto status = writeEntry(device, i, EntryChange::changed, stop); !status.ok()) return status;
+    if (auto status = writeEntry(device, i, EntryChange::any, stop); !status.ok()) return status;
   return {};
 }
 
 base::Status Binder::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
   const bool changed = lower || !device.spec.target;  // a device that was never resized had no larger entry
-  const auto there = v1alpha::isResizing(device) ? EntryChange::stays
-                     : changed                   ? EntryChange::changed
-                                                 : EntryChange::raised;
+  const auto there = v1alpha::isResizing(device) ? EntryChange::none : changed ? EntryChange::any : EntryChange::growth;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
     if (auto status = writeEntry(device, i, there, stop); !status.ok()) return status;
   return {};
@@ -228,14 +226,14 @@ base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Ent
   const auto& uid = device.metadata.uid;
   const auto known = (*card)->spec.allocations.find(uid);
   const auto* have = known == (*card)->spec.allocations.end() ? nullptr : &known->second;
-  if (have != nullptr && there == EntryChange::stays) return {};
-  auto entry = there == EntryChange::stays ? amountsBefore(device, place)
-                                           : amountsFor(device, place, have, there == EntryChange::changed);
+  if (have != nullptr && there == EntryChange::none) return {};
+  auto entry = there == EntryChange::none ? amountsBefore(device, place)
+                                          : amountsFor(device, place, have, there == EntryChange::any);
   entry.device = device.metadata.name;
   if (device.spec.claimRef) entry.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   if (entry.claim.empty() && have != nullptr) entry.claim = have->claim;
   if (have != nullptr && *have == entry) return {};
-  if (have != nullptr && have->resize > entry.resize) return olderThan(device, *have, stop);
+  if (have != nullptr && have->resize > entry.resize) return refreshStale(device, *have, stop);
   if (entry.claim.empty()) entry.claim = "unclaimed/" + device.metadata.name;
   // A change of an entry keeps the card's mode.
   const bool isRecorded = have != nullptr && !(*card)->spec.mode.empty();
@@ -248,13 +246,14 @@ base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Ent
   auto now = writer_.read<cache::Gpu>({"", name}, (*card)->metadata.uid, stop);  // for the next decision
   if (!now.ok()) return written.status();
   const auto is = now->spec.allocations.find(uid);
-  if (is != now->spec.allocations.end() && is->second.resize > entry.resize) return olderThan(device, is->second, stop);
+  if (is != now->spec.allocations.end() && is->second.resize > entry.resize)
+    return refreshStale(device, is->second, stop);
   const bool more = is != now->spec.allocations.end() && is->second.resize < entry.resize &&
                     (is->second.core > entry.core || is->second.memory > entry.memory);
   return more ? base::Status(base::Code::conflict, "the entry on card " + name + " changed") : written.status();
 }
 
-base::Status Binder::olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop) {
+base::Status Binder::refreshStale(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop) {
   const auto now = writer_.read<cache::Gpu>({"", device.metadata.name}, device.metadata.uid, stop);
   return {base::Code::conflict,
           "device " + device.metadata.name + " is already at resize " + std::to_string(entry.resize)};

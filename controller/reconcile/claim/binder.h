@@ -69,11 +69,16 @@ class Binder {
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
   /// Permitted changes of an existing entry.
-  enum class EntryChange { stays, raised, changed };
+  enum class EntryChange {
+    none,    ///< an existing entry is kept
+    growth,  ///< amounts may only grow
+    any      ///< amounts may also shrink
+  };
   base::Status writeEntry(const cache::Gpu& device, std::size_t place, EntryChange there, std::stop_token stop);
   base::Result<cache::Store<cache::Gpu>::Ptr> cardFor(const cache::Gpu& device, const std::string& name,
                                                       std::stop_token stop);
-  base::Status olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop);
+  /// The cached device is older than the entry: reads it for the next attempt, and returns Code::conflict.
+  base::Status refreshStale(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop);
   cache::Gpu intent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision) const;
 
   Writer& writer_;

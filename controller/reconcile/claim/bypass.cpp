@@ -39,8 +39,8 @@ std::optional<Outcome> evictBypassing(const ClaimContext& context, const cache::
   if (answer.ok()) {
     base::log::info("evicting a pod that evades its limiter",
                     {{"pod", core::keyOf((*pod)->metadata).str()}, {"claim", key.str()}});
-    context.status.event(**pod, v1alpha::keys::reason::kIsolationBypassed,
-                         "evicted because of onBypass: evict of its class: " + bypass->message);
+    context.status.warn(**pod, v1alpha::keys::reason::kIsolationBypassed,
+                        "evicted because of onBypass: evict of its class: " + bypass->message);
     return std::nullopt;
   }
   // Gone, or another pod by now: its event requeues the claim.

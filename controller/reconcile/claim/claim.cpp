@@ -46,9 +46,10 @@ Outcome ClaimSync::reconcile(const core::ObjectKey& key, const ClaimPtr& claim, 
   if (device->status.phase == phase::kReleased)
     return release_.reconcileLost(claim, device, "device " + device->metadata.name + " was released under the claim",
                                   stop);
-  // OBSERVATION: phase is "", Pending or Available: not committed.
+  // The device is not committed: its phase is "", Pending or Available.
   if (device->metadata.deleting()) return awaitRollBack(*claim, *device);
-  if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !isReserved(context_.stores, *claim) &&
+  if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName &&
+      !isReservedForPod(context_.stores, *claim) &&
       std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
     return parts_.rollback.rollBack(*claim, *device, {}, stop);  // its user named a card meanwhile
@@ -68,7 +69,7 @@ Outcome ClaimSync::reportHealth(const cache::Claim& claim, Outcome outcome, std:
   if (!now || now->metadata.uid != claim.metadata.uid || now->status.phase != phase::kBound) return outcome;
   const auto device = deviceOf(context_.stores, *now);
   if (!device || device->status.phase != phase::kBound) return outcome;
-  const auto reported = context_.status.health(*now, *device, stop);
+  const auto reported = context_.status.updateHealth(*now, *device, stop);
   if (!reported.ok()) return Outcome::nextState(reported.status());
   return *reported ? Outcome::requeueNow() : outcome;  // the condition updates are for the claim before this write
 }
@@ -115,7 +116,7 @@ Outcome ClaimSync::reportProvisionRefusal(const cache::Claim& claim, const std::
 }
 
 std::optional<Outcome> ClaimSync::reconcileMissingDevice(const ClaimPtr& claim, std::stop_token stop) {
-  // OBSERVATION: the claim names its own device, or reports Bound, and the cache lacks that device: it is late, or
+  // The claim names its own device, or reports Bound, and the cache lacks that device: it is late, or
   // gone.
   const auto& name = claim->status.elasticGPUName.empty() ? claim->spec.elasticGPUName : claim->status.elasticGPUName;
   const auto& uid = claim->metadata.uid;
@@ -182,7 +183,7 @@ Outcome ClaimSync::commit(const ClaimPtr& claim, const GpuPtr& device, std::stop
   const bool wrote = now.ok() && now->metadata.resourceVersion != claim->metadata.resourceVersion;
   if (!now.ok() || wrote) return Outcome::nextState(now.status());  // if it is gone, the device's step releases it
   context_.waiting.forgetChoice(claim->metadata.uid);
-  const auto status = context_.status.bound(*claim, *device, stop);  // W6
+  const auto status = context_.status.writeBound(*claim, *device, stop);  // W6
   if (!status.ok()) return Outcome::nextState(status);
   boundAt_ = context_.clock.now();
   return reconcileBound(*claim, *device, stop);

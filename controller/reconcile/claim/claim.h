@@ -46,11 +46,11 @@ class ClaimSync {
         release_(context) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
-  /// (C14) One step of a gang, by gangNamedBy().
+  /// (C14) One step of a gang. gang: a key as gangNamedBy() returns it.
   Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop) { return gang_.reconcile(gang, std::move(stop)); }
   /// Reports on claims that a plugin's call for them takes long.
   Outcome reportSlowProvisioning(const std::string& plugin) { return intent_.reportSlowProvisioning(plugin); }
-  /// True if a claim was bound just now: many claims are being bound.
+  /// True if a claim was bound within bindingBurstTimeout, so that the summary of cards can wait.
   bool wasBoundRecently() const {
     return context_.clock.now() - boundAt_.load() < context_.timeouts.bindingBurstTimeout;
   }

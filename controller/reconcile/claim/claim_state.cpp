@@ -56,7 +56,7 @@ bool hasItsCards(const cache::Stores& stores, const cache::Claim& claim) {
          });
 }
 
-bool bindsForConsumer(const cache::Stores& stores, const cache::Claim& claim) {
+bool hasWaitForFirstConsumer(const cache::Stores& stores, const cache::Claim& claim) {
   // If it is decided, uses the class that decided it: the default class may be another one by now.
   if (auto device = deviceOf(stores, claim); device && !device->spec.className.empty()) {
     auto cls = stores.classes.get({"", device->spec.className});
@@ -66,11 +66,11 @@ bool bindsForConsumer(const cache::Stores& stores, const cache::Claim& claim) {
   return cls && cls->bindingMode == "WaitForFirstConsumer";
 }
 
-bool waitsForConsumer(const cache::Stores& stores, const cache::Claim& claim) {
-  return !inGang(stores, claim) && bindsForConsumer(stores, claim);
+bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim) {
+  return !inGang(stores, claim) && hasWaitForFirstConsumer(stores, claim);
 }
 
-bool isReserved(const cache::Stores& stores, const cache::Claim& claim) {
+bool isReservedForPod(const cache::Stores& stores, const cache::Claim& claim) {
   auto resourceClaim = stores.resourceClaims.get(core::keyOf(claim.metadata));
   return resourceClaim && ResourceClaimBridge::of(*resourceClaim, claim) && !resourceClaim->reservedFor.empty();
 }
@@ -86,8 +86,8 @@ bool isPodBeingBoundTo(const cache::Stores& stores, const ChosenNodes& chosen, c
 bool canRollBackIntent(const cache::Stores& stores, const ChosenNodes& chosen, const cache::Claim& claim,
                        const cache::Gpu& device) {
   return !committed(device) && device.status.phase != phase::kFailed && !device.metadata.deleting() &&
-         !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(stores, claim) &&
-         !isReserved(stores, claim) && !isPodBeingBoundTo(stores, chosen, claim, device);
+         !claim.metadata.deleting() && !isStatic(claim) && isPlacedWithPod(stores, claim) &&
+         !isReservedForPod(stores, claim) && !isPodBeingBoundTo(stores, chosen, claim, device);
 }
 
 bool isResourceClaimObstacleGone(const cache::Stores& stores, const cache::Claim& claim,

@@ -15,21 +15,22 @@ namespace egpu::reconcile {
 cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Stores& stores, const cache::Claim& claim);
 /// True if the user set spec.elasticGPUName to another name than that of the claim's own device.
 bool isStatic(const cache::Claim& claim);
-/// Returns the device that an administrator reserved for the claim, or null.
+/// Returns the device that an administrator bound to the claim in advance (claimRef without uid), or null.
 cache::Store<cache::Gpu>::Ptr preboundDeviceFor(const cache::Stores& stores, const cache::Claim& claim);
-/// True if the claim gets an existing device: one that it names (even before it exists), or one reserved for it.
+/// True if the claim gets an existing device: one that it names (even before it exists), or one that was
+/// bound to it in advance.
 bool takesDevice(const cache::Stores& stores, const cache::Claim& claim);
 /// True if the device is Bound, or the ledgers of all its cards have its entry.
 bool hasItsCards(const cache::Stores& stores, const cache::Claim& claim);
 
 /// True if the claim's class has WaitForFirstConsumer; false if the class is gone.
-bool bindsForConsumer(const cache::Stores& stores, const cache::Claim& claim);
-/// True if bindsForConsumer(), and the claim is in no gang. Gang members are decided for all their pods at once, and
-/// Bound before any of these pods is ungated.
-bool waitsForConsumer(const cache::Stores& stores, const cache::Claim& claim);
+bool hasWaitForFirstConsumer(const cache::Stores& stores, const cache::Claim& claim);
+/// True if hasWaitForFirstConsumer(), and the claim is in no gang. Gang members are decided for all their pods at once,
+/// and Bound before any of these pods is ungated.
+bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim);
 
 /// True if a pod has reserved the claim's ResourceClaim.
-bool isReserved(const cache::Stores& stores, const cache::Claim& claim);
+bool isReservedForPod(const cache::Stores& stores, const cache::Claim& claim);
 /// True if a pod of the claim is being bound to the device's node. This counts as a reservation.
 bool isPodBeingBoundTo(const cache::Stores& stores, const ChosenNodes& chosen, const cache::Claim& claim,
                        const cache::Gpu& device);

@@ -202,7 +202,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const ConditionUpdate& u
   }
 }
 
-base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+base::Status ClaimStatus::writeBound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   auto after = claim.status;
   after.phase = phase::kBound;
   after.elasticGPUName = device.metadata.name;
@@ -222,7 +222,8 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   return {};
 }
 
-base::Result<bool> ClaimStatus::health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+base::Result<bool> ClaimStatus::updateHealth(const cache::Claim& claim, const cache::Gpu& device,
+                                             std::stop_token stop) {
   auto after = claim.status;
   if (auto written = putHealth(claim, device, after, stop); !written.ok()) return written;
   const auto now = stores_.devices.get({"", device.metadata.name});

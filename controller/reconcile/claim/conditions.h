@@ -25,11 +25,12 @@ inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it was a victim, or moved, and has had no device since
 inline constexpr std::string_view kResized = "Resized";      ///< True: the requests in the spec are in force
 inline constexpr std::string_view kIsolationBypassed = "IsolationBypassed";  ///< a program evades its limiter
-inline constexpr std::string_view kReady = "Ready";
+inline constexpr std::string_view kReady = "Ready";  ///< on a class: its plugin and its parameters are usable
 inline constexpr std::string_view kModelsExist = "ModelsExist";  ///< on a class or quota that names models of cards
 inline constexpr std::string_view kHeld = "Held";  ///< on a device: kept for running pods although its claim is gone
 
-inline constexpr std::string_view kDeleting = "Deleting";  ///< reason on a card or template that is being deleted
+/// Reason, not a type: on a card or template that is being deleted.
+inline constexpr std::string_view kDeleting = "Deleting";
 
 /// Maximum length of a condition or status message. The CRDs allow 32,768 characters; people read fewer.
 inline constexpr std::size_t kMaxMessageLength = 4096;
@@ -63,14 +64,15 @@ class ClaimStatus {
   base::Status report(const std::vector<ConditionUpdate>& all, std::stop_token stop);
   /// W6: Bound to this device, with the granted amounts and the health of its cards. Writes the health on the device,
   /// too, and first.
-  base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  base::Status writeBound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Updates the health only. True if something was written.
-  base::Result<bool> health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  base::Result<bool> updateHealth(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Emits a Warning event on the claim.
   void warn(const cache::Claim& claim, std::string_view reason, const std::string& message) {
     sendEvent(claim, "Warning", reason, message);
   }
-  /// Reports an eviction on a pod.
-  void event(const core::Pod& pod, std::string_view reason, const std::string& message) {
+  /// Emits a Warning event on the pod.
+  void warn(const core::Pod& pod, std::string_view reason, const std::string& message) {
     events_.event(kube::referenceTo(pod), "Warning", reason, message);
   }
 

@@ -17,7 +17,7 @@ base::Result<PodObstacle> obstacleNow(const ClaimContext& context, const cache::
       if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
     }
   }
-  return obstacleOf(context.stores, claim, bindsForConsumer(context.stores, claim));
+  return obstacleOf(context.stores, claim, hasWaitForFirstConsumer(context.stores, claim));
 }
 
 base::Result<bool> classExistsNow(const ClaimContext& context, const cache::Claim& claim, std::stop_token stop) {

@@ -95,7 +95,7 @@ std::optional<Outcome> ClaimRelease::awaitUsers(const cache::Claim& claim, const
       ConditionUpdate::of(claim.metadata, ConditionUpdate::As::inUse, reason::kInUse,
                           "is being deleted; waits for " + waitsFor + (gone.empty() ? "" : "; " + gone));
   if (device && device->status.phase == phase::kBound && resourceClaim.state == ResourceClaimBridge::Release::gone) {
-    // OBSERVATION: pods run, but their ResourceClaim is gone: it was removed by force.
+    // Pods run, but their ResourceClaim is gone: it was removed by force.
     const auto held = context_.users.hold(*device, reason::kResourceClaimDeleted, waitsFor, stop);
     if (!held.ok()) return Outcome::nextState(held);
   }

@@ -14,9 +14,10 @@ class ClaimRelease {
  public:
   explicit ClaimRelease(const ClaimContext& context) : context_(context) {}
 
-  /// (C11) device: null if it is gone. message: why, for people.
+  /// (C11) Reports the claim as Lost, and releases its device once no pod uses it. device: null if it is gone. message:
+  /// why, for people.
   Outcome reconcileLost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);
-  /// (C12)
+  /// (C12) Deletes the ResourceClaim of a claim that is being deleted, waits for its pods, and releases the device.
   Outcome reconcileDeleted(const ClaimPtr& claim, std::stop_token stop);
 
  private:

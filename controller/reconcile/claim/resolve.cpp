@@ -66,7 +66,7 @@ ResolvedClaim ClaimResolver::resolve(const cache::Claim& claim, cache::Store<cac
     return asked;
   }
   if (!ready.ready()) {  // (C3) or (C4)
-    asked.specAccepted = ready.reason != reason::kInvalidParameter;
+    asked.isSpecValid = ready.reason != reason::kInvalidParameter;
     asked.reason = ready.reason;
     asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
     return asked;
@@ -83,7 +83,7 @@ ResolvedClaim ClaimResolver::resolve(const cache::Claim& claim, cache::Store<cac
     asked.message = "spec.priorityClassName: " + priority.unknown;
     return asked;
   }
-  if (isRefusedByQuota(claim, asked)) return asked;
+  if (awaitQuotaChange(claim, asked)) return asked;
   asked.order = queueOrderOf(claim, priority.value, context_.clock.wall());
   if (asked.cls->bindingMode == "WaitForFirstConsumer")
     asked.order.waitingSince = std::max(asked.order.waitingSince, wantedSince(claim, asked.order.now));
@@ -94,7 +94,7 @@ ResolvedClaim ClaimResolver::resolve(const cache::Claim& claim, cache::Store<cac
   return asked;
 }
 
-bool ClaimResolver::isRefusedByQuota(const cache::Claim& claim, ResolvedClaim& asked) {
+bool ClaimResolver::awaitQuotaChange(const cache::Claim& claim, ResolvedClaim& asked) {
   const auto* accepted = findCondition(claim.status.conditions, kAccepted);
   if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
   const auto& space = claim.metadata.namespace_;
@@ -133,7 +133,7 @@ allocator::Allocator::SchedulingRequest ResolvedClaim::of(const cache::Claim& cl
 
 ConditionUpdate ResolvedClaim::refusal(const cache::Claim& claim) const {
   return ConditionUpdate::of(
-      claim.metadata, specAccepted ? ConditionUpdate::As::notBound : ConditionUpdate::As::notAccepted, reason, message);
+      claim.metadata, isSpecValid ? ConditionUpdate::As::notBound : ConditionUpdate::As::notAccepted, reason, message);
 }
 
 CapacityNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
@@ -154,7 +154,7 @@ std::variant<scheduler::Request, scheduler::Refusal> schedulingRequestOf(const c
                                                                          const cache::Claim& claim,
                                                                          const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
-  if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
+  if (auto refusal = adminAccessRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequest(claim, cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return withOtherClasses(std::move(*refusal), stores, claim);
@@ -166,7 +166,7 @@ std::variant<std::vector<scheduler::Request>, scheduler::Refusal> schedulingRequ
                                                                                        const cache::Claim& claim,
                                                                                        const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
-  if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
+  if (auto refusal = adminAccessRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequests(claim, cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return withOtherClasses(std::move(*refusal), stores, claim);

@@ -17,13 +17,13 @@ namespace egpu::reconcile {
 struct ResolvedClaim {
   cache::Store<cache::Class>::Ptr cls;
   scheduler::Request request;
-  std::vector<scheduler::Request> otherwise{};  ///< further alternatives (spec.firstAvailable)
+  std::vector<scheduler::Request> otherwise{};  ///< alternatives after the first one (spec.firstAvailable)
   std::string reason, message;                  ///< set if refused
-  bool specAccepted = false;                    ///< refused, but for a reason outside the claim's spec
-  bool later = false;                           ///< the plugin is busy
+  bool isSpecValid = false;                     ///< the refusal is not about the claim's spec
+  bool later = false;                           ///< the plugin is busy: resolve again later
   allocator::Allocator::QueueOrder order{};
   bool preempts = false;  ///< may preempt claims of lower priority
-  bool first = true;      ///< false for results of alternative()
+  bool first = true;      ///< false for alternative(which), which > 0
   bool ok() const { return reason.empty() && !later; }
   std::size_t alternatives() const { return 1 + otherwise.size(); }
   /// Returns that alternative as a request of its own. Only the first alternative reserves nodes and preempts.
@@ -59,8 +59,9 @@ class ClaimResolver {
   /// Asks the class's plugin whether it can serve, if that is not known yet.
   ResolvedClaim resolve(const cache::Claim& claim);
   ResolvedClaim resolve(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
-  /// True, with the refusal in `asked`, if a quota refused the claim and the namespace's quotas have not changed since.
-  bool isRefusedByQuota(const cache::Claim& claim, ResolvedClaim& asked);
+  /// If a quota refused the claim, and the namespace's quotas have not changed since: queues the claim for their next
+  /// change, sets the refusal in `asked`, and returns true.
+  bool awaitQuotaChange(const cache::Claim& claim, ResolvedClaim& asked);
 
  private:
   /// Creation time of the oldest pod that wants the claim, in seconds of the wall clock; `now` if there is none.

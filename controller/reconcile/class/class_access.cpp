@@ -105,15 +105,15 @@ scheduler::Refusal withOtherClasses(scheduler::Refusal refusal, const cache::Sto
   return refusal;
 }
 
-bool mayObserve(const core::ObjectMeta& namespace_) {
+bool hasAdminAccess(const core::ObjectMeta& namespace_) {
   return namespace_.label(v1alpha::keys::kAdminAccessLabel) == "true";
 }
 
-std::optional<scheduler::Refusal> observingRefusal(const cache::Stores& stores, const cache::Claim& claim) {
+std::optional<scheduler::Refusal> adminAccessRefusal(const cache::Stores& stores, const cache::Claim& claim) {
   const auto& name = claim.metadata.namespace_;
   if (!claim.spec.adminAccess || name.empty()) return std::nullopt;
   const auto object = stores.namespaces.get({"", name});
-  if (object && mayObserve(object->metadata)) return std::nullopt;
+  if (object && hasAdminAccess(object->metadata)) return std::nullopt;
   return scheduler::Refusal{std::string(v1alpha::keys::reason::kInvalidParameter), "spec.adminAccess",
                             "only in namespaces that an administrator labelled " +
                                 std::string(v1alpha::keys::kAdminAccessLabel) + "=true, and namespace " + name +

@@ -25,12 +25,12 @@ std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, con
 
 /// Returns nullopt if the claim has no admin access (spec.adminAccess) or its namespace is labelled for it, else a
 /// refusal as accessRefusal(). A claim keeps its device if the label is removed.
-std::optional<scheduler::Refusal> observingRefusal(const cache::Stores& stores, const cache::Claim& claim);
+std::optional<scheduler::Refusal> adminAccessRefusal(const cache::Stores& stores, const cache::Claim& claim);
 /// Adds to a refusal of spec.isolation the names of the classes that provide it to this namespace. Leaves other
 /// refusals as they are.
 scheduler::Refusal withOtherClasses(scheduler::Refusal refusal, const cache::Stores& stores, const cache::Claim& claim);
 /// True if the namespace is labelled for admin access.
-bool mayObserve(const core::ObjectMeta& namespace_);
+bool hasAdminAccess(const core::ObjectMeta& namespace_);
 
 /// Returns the nodes that a claim may be bound on before one of its pods is known: those without taints that keep pods
 /// off, except for taints that the class tolerates. Null if no node has such taints. The stores must outlive it.

@@ -52,7 +52,7 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const allocator::Allo
     if (!named || claim->metadata.deleting()) continue;
     const auto device = deviceOf(stores, *claim);
     // A claim whose pod may not be scheduled counts only if it has its device already.
-    if (!device && obstacleOf(stores, *claim, bindsForConsumer(stores, *claim))) continue;
+    if (!device && obstacleOf(stores, *claim, hasWaitForFirstConsumer(stores, *claim))) continue;
     const auto& now = claim->status.phase;
     const bool commits =
         (device && device->status.phase == phase::kBound) || now == phase::kBound || now == phase::kLost;
@@ -85,8 +85,8 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const allocator::Allo
                   (differs ? "; " + differsText(differs, members.gang) : std::string());
   members.gone = here.size() + succeededMembers(stores, gang.namespace_, members.gang) >= members.gang.size;
   // Such pods may be left from an earlier gang of that name: they count only beside a pod that has passed its gate.
-  members.missing =
-      !members.gone || std::none_of(here.begin(), here.end(), [&](const auto& each) { return memory.wasLetGo(*each); });
+  members.missing = !members.gone || std::none_of(here.begin(), here.end(),
+                                                  [&](const auto& each) { return memory.mayHaveRunningPod(*each); });
   if (!members.missing) members.lacks.clear();
   return members;
 }

@@ -21,8 +21,8 @@ struct GangChoice {
   ClaimPtr definer;                   ///< oldest member with a device or decision, else the oldest; null: a PodGroup
   std::vector<GroupPod> furtherPods;  ///< pods of the PodGroup beyond its size
   bool full = false;                  ///< no further claim is needed; for a PodGroup: no further pod
-  bool missing = false;               ///< some members are not here
-  bool gone = false;                  ///< the members that are not here have Succeeded; for a PodGroup: some pods have
+  bool missing = false;               ///< fewer claims than the gang's size; for a PodGroup: not all are created
+  bool gone = false;                  ///< the members without a claim have Succeeded; for a PodGroup: some pods have
   bool isEvaluatedAgain = false;      ///< the gang may become complete without an event
   std::string lacks;                  ///< why nothing can be decided; empty if it can
 };
@@ -32,7 +32,7 @@ struct GangMemory {
   /// True if the gang's last step chose the claim; null: no step is known.
   std::function<bool(const std::string& claimUid)> wasChosen{};
   /// True if a pod of the claim runs, or may run.
-  std::function<bool(const cache::Claim&)> wasLetGo;
+  std::function<bool(const cache::Claim&)> mayHaveRunningPod;
 };
 
 /// Chooses claims with a device or a decision first, then members that the last step chose, then the oldest claims that

@@ -177,7 +177,7 @@ GangCards GangMembership::cardsOf(const GangMembers& members, const core::Object
 }
 
 bool GangMembership::mayRun(const cache::Claim& claim) const {
-  if (isReserved(context_.stores, claim) || context_.users.isInUse(core::keyOf(claim.metadata))) return true;
+  if (isReservedForPod(context_.stores, claim) || context_.users.isInUse(core::keyOf(claim.metadata))) return true;
   const auto pods = context_.stores.podsOfClaim(core::keyOf(claim.metadata));
   return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && !gated(*pod); });
 }

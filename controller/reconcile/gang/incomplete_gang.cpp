@@ -92,7 +92,7 @@ Outcome IncompleteGang::releaseMarked(const cache::Claim& claim, const cache::Gp
 std::optional<Outcome> IncompleteGang::rollBackAfterFailures(const cache::Claim& claim, const cache::Gpu& device,
                                                              const std::string& text, std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
-  if (!inGang(context_.stores, claim) || isReserved(context_.stores, claim) ||
+  if (!inGang(context_.stores, claim) || isReservedForPod(context_.stores, claim) ||
       context_.waiting.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) <
           context_.timeouts.gangProvisionTimeout)
     return std::nullopt;

@@ -1,4 +1,4 @@
-// GangSync: the step of a member. gang_members.cpp chooses the members.
+// GangSync: the step of one member. gang_choice.cpp chooses the members, gang_members.cpp remembers the choice.
 #include <algorithm>
 #include <map>
 

@@ -18,9 +18,9 @@ constexpr int kStaleDecisions = 3;  ///< refusals of a claim by ledgers that sti
 
 Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that existed before its claim stays on its node: no consumer chooses it.
-  const bool late =
-      bindsForConsumer(context_.stores, *claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
-  if (!isReserved(context_.stores, *claim)) {
+  const bool late = hasWaitForFirstConsumer(context_.stores, *claim) && !isStatic(*claim) &&
+                    device->status.phase != phase::kAvailable;
+  if (!isReservedForPod(context_.stores, *claim)) {
     const auto obstacle = obstacleNow(context_, *claim, stop);
     if (!obstacle.ok()) return Outcome::retry(obstacle.status());
     const bool forPods = late || !madeFor(*claim).empty();
@@ -37,7 +37,7 @@ Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::
       context_.waiting.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
                                             "the ledger refuses: " + entries.message(),
                                             intents_.backoffAfterRefusals(times));
-    if (isReserved(context_.stores, *claim)) return reportStuck(*claim, entries.message());
+    if (isReservedForPod(context_.stores, *claim)) return reportStuck(*claim, entries.message());
     return rollback_.rollBack(*claim, *device, {}, stop);
   }
   if (late && !inGang(context_.stores, *claim)) return waitForReservation(claim, device, stop);
@@ -47,8 +47,8 @@ Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::
 
 Outcome IntentSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
-    return isReserved(context_.stores, *claim) ? intents_.reportRefusal(*claim, refusal)
-                                               : rollback_.rollBack(*claim, *device, {}, stop);
+    return isReservedForPod(context_.stores, *claim) ? intents_.reportRefusal(*claim, refusal)
+                                                     : rollback_.rollBack(*claim, *device, {}, stop);
   const auto reply = context_.provisioning.provision(*device);  // W3
   if (!reply) return Outcome::after(context_.provisioning.delay(*device));
   if (!reply->ok()) {
@@ -84,16 +84,17 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
     case plugin::ReplyCode::inProgress:
       return Outcome::after(context_.timeouts.backgroundCallInterval).reports(report(reason::kProvisioning));
     case plugin::ReplyCode::reschedule: {
-      const bool fixed =
-          isReserved(context_.stores, claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
+      const bool fixed = isReservedForPod(context_.stores, claim) ||
+                         device.status.phase == phase::kAvailable;  // it cannot be decided again
       return fixed ? reportStuck(claim, text) : rollback_.rollBack(claim, device, text, stop);
     }
     case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
       context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text,
                                             context_.timeouts.provisionRefusalBackoff);
-      auto outcome = isReserved(context_.stores, claim) ? Outcome::after(context_.timeouts.provisionRefusalBackoff)
-                                                        : rollback_.rollBack(claim, device, {}, stop);
+      auto outcome = isReservedForPod(context_.stores, claim)
+                         ? Outcome::after(context_.timeouts.provisionRefusalBackoff)
+                         : rollback_.rollBack(claim, device, {}, stop);
       return std::move(outcome).reports(report(reason::kProvisionFailed));
     }
     case plugin::ReplyCode::internal:

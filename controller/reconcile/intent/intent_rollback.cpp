@@ -33,7 +33,8 @@ Outcome IntentRollback::rollBack(const cache::Claim& claim, const cache::Gpu& de
 
 Outcome IntentRollback::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
                                  std::stop_token stop) {
-  if (isReserved(context_.stores, claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
+  if (isReservedForPod(context_.stores, claim) || committed(device) || device.metadata.deleting())
+    return Outcome::done();
   // The idle claims of the same pods move, too: all must be on one node.
   for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim.metadata))) {
     if (!isConsumer(context_.stores, *pod)) continue;
@@ -41,7 +42,7 @@ Outcome IntentRollback::moveAway(const cache::Claim& claim, const cache::Gpu& de
       const core::ObjectKey otherKey{pod->metadata.namespace_, other};
       auto otherClaim = context_.stores.claims.get(otherKey);
       if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid ||
-          !waitsForConsumer(context_.stores, *otherClaim))
+          !isPlacedWithPod(context_.stores, *otherClaim))
         continue;
       auto otherDevice = deviceOf(context_.stores, *otherClaim);
       if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;

@@ -111,7 +111,7 @@ std::string StaticBinding::againstClass(const cache::Gpu& device, const cache::C
 
 std::optional<Outcome> StaticBinding::checkRules(const cache::Claim& claim, const cache::Gpu& named,
                                                  std::stop_token stop) {
-  if (const auto refusal = observingRefusal(context_.stores, claim))
+  if (const auto refusal = adminAccessRefusal(context_.stores, claim))
     return Outcome::done().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notAccepted,
                                                        refusal->reason, refusal->field + ": " + refusal->message));
   const auto& className = named.spec.className;
@@ -157,10 +157,10 @@ std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, co
                                                     named.spec.className,
                                                     queueOrderOf(claim, priority, context_.clock.wall())};
   ResolvedClaim refused;
-  if (parts_.resolver.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
+  if (parts_.resolver.awaitQuotaChange(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
   context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
-  if (const auto excess = context_.cluster.reserve(ask, named)) return parts_.report.overQuota(claim, *excess);
+  if (const auto excess = context_.cluster.chargeQuotas(ask, named)) return parts_.report.overQuota(claim, *excess);
   context_.waiting.unschedulable.remove(queueKey);
   return std::nullopt;
 }

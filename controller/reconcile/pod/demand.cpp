@@ -128,7 +128,7 @@ void DemandReader::addOpen(const cache::Claim& claim, const GpuPtr& device, PodD
   if (asked.later) {
     demand.later = prefix + "its provisioner is being queried";
   } else if (!asked.ok()) {
-    (asked.specAccepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
+    (asked.isSpecValid ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
   } else if (const auto refusal = context_.waiting.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
     demand.later = prefix + refusal;
   } else if (!device && !isDecidedByPod(context_.stores, claim)) {

@@ -39,9 +39,9 @@ class NodeChoice {
   std::vector<scheduler::NodePredicate> groups();
   /// After evaluateAll(): nodes that would suit once pods of lower priority are evicted; null if there are none.
   scheduler::NodePredicate byEviction();
-  /// After lookAtAll(): suits() as it answers now. The result does not refer to this object.
+  /// After evaluateAll(): suits() as it answers now. The result does not refer to this object.
   scheduler::NodePredicate suitable();
-  /// After lookAtAll(): true if a node suits.
+  /// After evaluateAll(): true if a node suits.
   bool anySuits();
   /// After evaluateAll(): true if a node is short only of CPU, memory or pod slots, which other pods may release.
   bool anyShort() const { return podsWaitingForNodeResources_ > 0; }

@@ -178,7 +178,7 @@ bool PodPlacement::awaitCapacity(const core::Pod& pod, Choice& choice) {
 Outcome PodPlacement::overQuota(const core::Pod& pod, const std::vector<UsedClaim>& used, const Choice& choice,
                                 const scheduler::QuotaExcess& excess) {
   const auto counts = choice.open.size() > 1 ? GroupUsage::some : GroupUsage::nobody;
-  context_.cluster.waitForQuota(choice.asks, excess);
+  context_.cluster.reserveQuotaFor(choice.asks, excess);
   Soonest next;
   std::vector<ConditionUpdate> updates;
   std::vector<const UsedClaim*> within;

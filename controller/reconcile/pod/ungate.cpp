@@ -79,7 +79,7 @@ bool PodUngate::areAllAllocated(const core::Pod& pod, const std::vector<UsedClai
       return false;
     if (!parts_.gangs.isBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
     const bool bound = one.device->status.phase == phase::kBound;
-    if (!bound && !waitsForConsumer(context_.stores, *one.claim))
+    if (!bound && !isPlacedWithPod(context_.stores, *one.claim))
       return false;  // an Immediate claim must be Bound first
   }
   return true;

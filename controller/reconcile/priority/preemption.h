@@ -89,10 +89,10 @@ class Preemption {
   /// priorities.
   std::vector<v1alpha::Nomination> planForGroup(const AskedTogether& asked, const std::stop_token& stop);
   /// Returns the plan of these claims that is not completely written, with the number of nominations that are. Empty if
-  /// there is none. The plan is forgotten in either case. Needs plans().
+  /// there is none. The plan is forgotten in either case. Needs tryLockPlanning().
   std::pair<std::vector<v1alpha::Nomination>, std::size_t> unwritten(const AskedTogether& asked);
   /// Stores a plan whose first nominations are written. The next step of the same claims writes the others. Needs
-  /// plans().
+  /// tryLockPlanning().
   void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> nominations, std::size_t written);
   /// Returns for how long no victims may be searched for the claim; 0 = they may be. Covers the claim's backoff after a
   /// search that found none, and the pause after all searches, which limits their share of the time.

@@ -124,7 +124,7 @@ std::optional<Outcome> VictimSync::reconcile(const ClaimPtr& claim, const GpuPtr
   if (!marked && !moves && context_.stores.claimsPreempting(device->metadata.name).empty())
     return std::nullopt;  // true for nearly all claims
   if (device->status.phase != phase::kBound || !lostCards(context_.stores, *device).empty()) return std::nullopt;
-  // OBSERVATION: a claim of higher priority names the device. It is read by quorum, because the next steps are final.
+  // A claim of higher priority names the device. It is read by quorum, because the next steps are final.
   // The mark of a move did not check disruption budgets, so the preemptor's mark replaces it, unless no pod is left.
   const bool forMove = markedToMove(*device);
   const auto need =
@@ -241,7 +241,7 @@ std::optional<Outcome> VictimSync::evict(const core::Pod& pod, bool dry, const c
                                          const cache::Claim& preemptor, std::stop_token stop) {
   const auto answer = context_.writer.client().call(kube::evictionOf(pod, dry), stop);  // V3
   if (answer.ok()) {
-    if (!dry) context_.status.event(pod, reason::kPreempted, device.status.message);
+    if (!dry) context_.status.warn(pod, reason::kPreempted, device.status.message);
     return std::nullopt;
   }
   const auto& status = answer.status();
@@ -278,7 +278,7 @@ bool VictimSync::awaitsMembers(const cache::Claim& claim, const cache::Gpu& devi
     const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder || gangNamedBy(*holder) != gang) continue;
     if (other->status.reason != reason::kPreempted || !podsToEvict(*holder).empty() ||
-        isReserved(context_.stores, *holder))
+        isReservedForPod(context_.stores, *holder))
       return true;
   }
   return false;

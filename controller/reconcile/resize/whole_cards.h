@@ -25,7 +25,7 @@ bool changesMemoryOnly(const cache::Gpu& device);
 /// memory of the card.
 int64_t overdrawnMemory(const cache::Stores& stores, const cache::Gpu& card);
 
-/// Explains, for people, which card it is, how much is missing, and the remedy.
+/// Returns a message for people: the card, the missing bytes, and the remedy.
 std::string overdrawnText(const cache::Gpu& card, int64_t missing);
 
 }  // namespace egpu::reconcile

@@ -134,7 +134,7 @@ Outcome ResourceClaimAdopter::step(const core::ObjectKey& key, std::stop_token s
 }
 
 std::optional<Outcome> ResourceClaimAdopter::ownerGone(const cache::Claim& claim, std::stop_token stop) {
-  // OBSERVATION: the cache has no such ResourceClaim. It may be late: read it.
+  // The cache has no such ResourceClaim. It may be late: read it.
   const auto now = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
   if (now.ok() && now->metadata.uid == madeFor(claim)) return Outcome::requeueNow();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());

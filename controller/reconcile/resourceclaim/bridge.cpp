@@ -380,7 +380,7 @@ Outcome ResourceClaimBridge::step(const core::ObjectKey& key, std::stop_token st
       return Outcome::done();  // the claim's step handles it
     // It was deleted by hand under a live claim: remove it; the claim's step creates another one.
   } else {
-    // OBSERVATION: the cache has no such claim. The cache may be late: read it.
+    // The cache has no such claim. The cache may be late: read it.
     auto now = writer_.read<cache::Claim>(key, {}, stop);
     if (now.ok() && of(*resourceClaim, *now)) return Outcome::done();
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());

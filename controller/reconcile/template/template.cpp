@@ -69,7 +69,7 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
 
 std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid,
                                                std::stop_token stop) {
-  // OBSERVATION: the cache has no such template. The cache may be late, so a quorum read decides.
+  // The cache has no such template. The cache may be late, so a quorum read decides.
   const auto now = writer_.read<cache::ClaimTemplate>(core::keyOf(made.metadata), {}, stop);
   if (now.ok() && now->metadata.uid == uid) return Outcome::requeueNow();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());

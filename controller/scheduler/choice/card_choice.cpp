@@ -24,7 +24,7 @@ void CardChoice::collect(const NodeRecord& node) {
       candidates_.push_back({id, place, state_.usedOf(id), state_.capacityOf(id)});
 }
 
-bool CardChoice::choosePolicy(const NodeRecord& node, Chosen& chosen) {
+bool CardChoice::applyPolicy(const NodeRecord& node, Chosen& chosen) {
   const auto wanted = static_cast<std::size_t>(request_.cards);
   if (candidates_.size() < wanted) return false;
   required_.clear();
@@ -47,7 +47,7 @@ std::vector<int64_t> CardChoice::capacities() {
   return capacities;
 }
 
-bool CardChoice::divided(const NodeRecord& node, const Division& division, Chosen& chosen) const {
+bool CardChoice::applyPolicyToTotal(const NodeRecord& node, const Division& division, Chosen& chosen) const {
   if (!request_.pinnedCards.empty()) {  // exactly the pinned cards
     chosen.cards = division.byCapacity();
     Chosen all;
@@ -67,13 +67,13 @@ bool CardChoice::fits(const NodeRecord& node) {
   }
   collect(node);
   Chosen chosen;
-  if (!total_) return choosePolicy(node, chosen);
+  if (!total_) return applyPolicy(node, chosen);
   std::vector<int64_t> capacity = capacities();
   const bool enough =
       std::accumulate(capacity.begin(), capacity.end(), int64_t{0}) >= total_->steps() && !capacity.empty();
   const bool allCount = capacity.size() <= SplitTotal::kMaxCards && policy_.takesAny && request_.pinnedCards.empty();
   if (!enough || allCount) return enough;
-  return divided(node, Division(request_.split, total_->steps(), std::move(capacity)), chosen);
+  return applyPolicyToTotal(node, Division(request_.split, total_->steps(), std::move(capacity)), chosen);
 }
 
 bool CardChoice::pick(const NodeRecord& node, std::vector<Pick>& picks) {
@@ -90,11 +90,11 @@ bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int6
   std::vector<Amount> granted;
   if (total_) {
     const Division division(request_.split, total_->steps(), capacities());
-    if (!divided(node, division, chosen_)) return false;
+    if (!applyPolicyToTotal(node, division, chosen_)) return false;
     std::vector<const CardType*> types;
     for (uint32_t at : chosen_.cards) types.push_back(&state_.types[state_.cards[candidates_[at].card].type]);
     granted = total_->amounts(types, division.parts(chosen_.cards));
-  } else if (!choosePolicy(node, chosen_)) {
+  } else if (!applyPolicy(node, chosen_)) {
     return false;
   }
   linkGap = chosen_.linkGap;

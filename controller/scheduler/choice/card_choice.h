@@ -33,12 +33,13 @@ class CardChoice {
   bool cardFits(CardId id);
   void collect(const NodeRecord& node);
   /// Lets the policy choose among the collected cards. Returns false if too few fit, or a pinned one does not.
-  bool choosePolicy(const NodeRecord& node, Chosen& chosen);
+  bool applyPolicy(const NodeRecord& node, Chosen& chosen);
   /// Returns the capacities of the collected cards for a total to be divided, and drops cards without capacity.
   std::vector<int64_t> capacities();
-  /// As pick(), and returns Chosen::linkGap.
+  /// As pick(); sets `linkGap` to Chosen::linkGap.
   bool pickInto(const NodeRecord& node, std::vector<Pick>& picks, int64_t& linkGap);
-  bool divided(const NodeRecord& node, const Division& division, Chosen& chosen) const;
+  /// As applyPolicy(), for a total that is divided among the collected cards.
+  bool applyPolicyToTotal(const NodeRecord& node, const Division& division, Chosen& chosen) const;
 
   const Cluster::State& state_;
   const Request& request_;

@@ -23,17 +23,17 @@ std::optional<int64_t> ExpectedAvailability::on(NodeId id) {
   if (!node.offered() || node.cards.size() < wanted) return std::nullopt;
   std::vector<int64_t> cards;
   for (const CardId card : node.cards)
-    if (mayServe(card)) cards.push_back(cardFree(card));
+    if (mayServe(card)) cards.push_back(secondsUntilCardFits(card));
   if (cards.size() < wanted) return std::nullopt;
   int64_t in = 0;
   for (const CardId card : node.cards)
-    if (isPinned(state_, request_, card)) in = std::max(in, mayServe(card) ? cardFree(card) : 0);
+    if (isPinned(state_, request_, card)) in = std::max(in, mayServe(card) ? secondsUntilCardFits(card) : 0);
   if (wanted > 0) {
     std::sort(cards.begin(), cards.end());
     // The cards of a divided total or a fixed set are not known yet, so all cards must become free.
     in = inOnePiece_ ? cards.back() : cards[wanted - 1];
   }
-  const std::optional<int64_t> rest = nodeFree(id);
+  const std::optional<int64_t> rest = secondsUntilNodeFits(id);
   return rest ? std::optional(std::max(in, *rest)) : std::nullopt;
 }
 
@@ -47,18 +47,19 @@ int64_t ExpectedAvailability::ageOf(std::string_view device) const {
   return std::max<int64_t>(0, now_ - heldSince_(device));
 }
 
-int64_t ExpectedAvailability::cardFree(CardId id) {
+int64_t ExpectedAvailability::secondsUntilCardFits(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
   if (cardFits(card, need, request_)) return 0;
-  if (!request_.wholeCards && !inOnePiece_ && !modeBlocks(card, need.mode)) return partFree(card, id, need);
+  if (!request_.wholeCards && !inOnePiece_ && !modeBlocks(card, need.mode))
+    return secondsUntilShareFits(card, id, need);
   int64_t last = 0;
   state_.eachTake(
       id, [&](std::string_view device, const Amount&, const NodeAmount&) { last = std::max(last, ageOf(device)); });
   return last;
 }
 
-int64_t ExpectedAvailability::partFree(const CardRecord& card, CardId id, const Need& need) const {
+int64_t ExpectedAvailability::secondsUntilShareFits(const CardRecord& card, CardId id, const Need& need) const {
   std::vector<std::pair<int64_t, Amount>> holders;
   state_.eachTake(id, [&](std::string_view device, const Amount& charged, const NodeAmount&) {
     holders.emplace_back(ageOf(device), charged);
@@ -76,7 +77,7 @@ int64_t ExpectedAvailability::partFree(const CardRecord& card, CardId id, const 
   return holders.empty() ? 0 : holders.back().first;
 }
 
-std::optional<int64_t> ExpectedAvailability::nodeFree(NodeId id) const {
+std::optional<int64_t> ExpectedAvailability::secondsUntilNodeFits(NodeId id) const {
   const NodeRecord& node = state_.nodes[id];
   if (nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_)) return 0;
   std::map<std::string_view, NodeAmount> claims;

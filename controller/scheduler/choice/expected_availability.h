@@ -24,19 +24,19 @@ class ExpectedAvailability {
  private:
   bool mayServe(CardId id);
   int64_t ageOf(std::string_view device) const;
-  int64_t cardFree(CardId id);
+  int64_t secondsUntilCardFits(CardId id);
   /// Returns the seconds until a share is free, if the youngest holders leave first.
-  int64_t partFree(const CardRecord& card, CardId id, const Need& need) const;
+  int64_t secondsUntilShareFits(const CardRecord& card, CardId id, const Need& need) const;
   /// Returns the seconds until CPU, memory and the number of claims allow the request. Pods without claims are expected
   /// to stay, because their age is unknown.
-  std::optional<int64_t> nodeFree(NodeId id) const;
+  std::optional<int64_t> secondsUntilNodeFits(NodeId id) const;
 
   const Cluster::State& state_;
   const Request& request_;
   Needs needs_;
   const int64_t now_;
   const HeldSince& heldSince_;
-  bool inOnePiece_ = false;
+  bool inOnePiece_ = false;  ///< all cards must be empty at once: a total, or fixed sets
 };
 
 }  // namespace egpu::scheduler

@@ -1,4 +1,5 @@
-// Checks whether a card or a node can hold a request. The only implementation, used by decide() and explain().
+// Checks whether a card or a node can hold a request. decide() and explain() share it, so that explanations agree with
+// decisions.
 #pragma once
 
 #include <array>

@@ -15,10 +15,10 @@ inline constexpr int64_t kMilliPerPercent = 10;  ///< milli-cards
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr int64_t kGiB = int64_t{1} << 30;
 /// More than any card or node has: larger amounts are typing errors. The limit keeps all later sums within 63 bits.
-inline constexpr int64_t kMaxMemory = int64_t{1} << 50;
+inline constexpr int64_t kMaxMemory = int64_t{1} << 50;  ///< bytes
 inline constexpr int64_t kMaxCards = 1024;
-inline constexpr int64_t kMaxTflops = 1'000'000'000;
-inline constexpr int64_t kMaxOvercommit = 1'000'000;
+inline constexpr int64_t kMaxTflops = 1'000'000'000;  ///< TFLOPS
+inline constexpr int64_t kMaxOvercommit = 1'000'000;  ///< thousandths: a factor of 1,000
 
 struct Parameters {
   std::string nodePolicy = "binpack";
@@ -26,13 +26,13 @@ struct Parameters {
   bool claimPolicies = false;                 ///< claims can choose other policies
   int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
   Split split = Split::none;
-  int64_t memoryUnit = kGiB;  ///< unit of a number without suffix, in bytes
-  int64_t coreOvercommit = 1000;
-  int64_t memoryOvercommit = 1000;
-  int64_t maxClaimsPerCard = 0;
-  int64_t maxClaimsPerNode = 0;
-  std::vector<std::string> models;
-  int64_t minMemory = 0;
+  int64_t memoryUnit = kGiB;        ///< unit of a number without suffix, in bytes
+  int64_t coreOvercommit = 1000;    ///< thousandths, at least 1000
+  int64_t memoryOvercommit = 1000;  ///< thousandths, at least 1000
+  int64_t maxClaimsPerCard = 0;     ///< 0 = no limit
+  int64_t maxClaimsPerNode = 0;     ///< 0 = no limit
+  std::vector<std::string> models;  ///< empty = any
+  int64_t minMemory = 0;            ///< bytes of a card; 0 = any
 };
 
 /// Reads the core's parameters; others belong to the provisioner. Appends all refusals, in the order of the keys, then

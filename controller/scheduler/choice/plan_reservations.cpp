@@ -26,7 +26,7 @@ constexpr int64_t kNever = -kSinceEver;  ///< seconds
 class ReservationPlan {
  public:
   ReservationPlan(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
-                  const HeldSince& heldSince, const EarlierReservations& before, std::size_t max,
+                  const HeldSince& heldSince, const CurrentReservations& before, std::size_t max,
                   const HolderLasts& lasts)
       : cluster_(cluster),
         members_(members),
@@ -94,7 +94,7 @@ class ReservationPlan {
     const MemberPod* pod = nullptr;       ///< the first of them
     std::vector<NodeCandidate> soonest;   ///< a heap with the soonest candidate in front
     std::shared_ptr<Expected> leaving{};  ///< as `soonest`, with holders that stay; null until the first check
-    std::size_t from = 0;                 ///< position in kept_: earlier nodes are full for them
+    std::size_t from = 0;                 ///< position in planned_: earlier nodes are full for them
   };
 
   bool place(const MemberPod& pod, const TopologyGroup* group) {
@@ -243,7 +243,7 @@ class ReservationPlan {
   const QuotaBook& book_;
   const int64_t now_;
   const HeldSince& heldSince_;
-  const EarlierReservations& before_;
+  const CurrentReservations& before_;
   const std::size_t max_;
   const HolderLasts& lasts_;
   const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
@@ -261,7 +261,7 @@ class ReservationPlan {
 std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
                                                 const std::vector<TopologyGroup>* within, const QuotaBook& book,
                                                 int64_t now, const HeldSince& heldSince,
-                                                const EarlierReservations& before, std::size_t max,
+                                                const CurrentReservations& before, std::size_t max,
                                                 const HolderLasts& lasts) {
   ReservationPlan plan(cluster, members, book, now, heldSince, before, max, lasts);
   if (within == nullptr) return plan.in(nullptr) ? plan.nodes() : std::vector<MemberReservation>();

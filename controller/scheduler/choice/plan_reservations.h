@@ -27,8 +27,8 @@ struct MemberReservation {
   bool operator==(const MemberReservation&) const = default;
 };
 
-/// The present reservation.
-struct EarlierReservations {
+/// Nodes that are reserved for the requests now.
+struct CurrentReservations {
   std::vector<std::string> nodes;
   int moves = 0;  ///< number of earlier changes of its nodes
 };
@@ -46,7 +46,7 @@ struct EarlierReservations {
 std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
                                                 const std::vector<TopologyGroup>* within, const QuotaBook& book,
                                                 int64_t now, const HeldSince& heldSince,
-                                                const EarlierReservations& before, std::size_t max,
+                                                const CurrentReservations& before, std::size_t max,
                                                 const HolderLasts& lasts = {});
 
 }  // namespace egpu::scheduler

@@ -26,36 +26,36 @@ int64_t scaledUp(int64_t value, int64_t times, int64_t by) {
 SplitTotal::SplitTotal(const Request& request) : request_(request) {
   const Amount& whole = request.perCard;
   if (request.milliTflopsPerCard > 0) {
-    of_ = Of::tflops;
+    unit_ = Unit::tflops;
     step_ = stepOf(request.milliTflopsPerCard, kMilli);
     steps_ = request.milliTflopsPerCard / step_;
   } else if (whole.core > 0) {
     step_ = stepOf(whole.core, kMilliPerPercent);
     steps_ = whole.core / step_;
   } else {
-    of_ = Of::memory;
+    unit_ = Unit::memory;
     step_ = stepOf(whole.memory, kMiB);
     steps_ = whole.memory / step_;
   }
-  if (of_ != Of::memory && !request.memoryFromCore) {
+  if (unit_ != Unit::memory && !request.memoryFromCore) {
     memoryUnit_ = stepOf(whole.memory, kMiB);
     memory_ = whole.memory / memoryUnit_;
   }
 }
 
 int64_t SplitTotal::coreFor(const CardType& type, int64_t part) const {
-  if (of_ == Of::memory) return 0;
-  return of_ == Of::core ? part * step_ : scaledUp(part * step_, type.core, type.milliTflops);
+  if (unit_ == Unit::memory) return 0;
+  return unit_ == Unit::core ? part * step_ : scaledUp(part * step_, type.core, type.milliTflops);
 }
 
 int64_t SplitTotal::capacityOn(const CardType& type, const Amount& free) const {
-  if (steps_ <= 0 || (of_ == Of::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
+  if (steps_ <= 0 || (unit_ == Unit::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
   // An overdrawn card has no capacity, even if the request does not need the overdrawn resource.
   if (free.core < 0 || free.memory < 0) return 0;
   const int64_t core = std::min(type.core, grantableFrom(free.core, request_.coreOvercommit));
   const int64_t memory = std::min(type.memory, grantableFrom(free.memory, request_.memoryOvercommit));
-  if (of_ == Of::memory) return memory / step_;
-  int64_t capacity = of_ == Of::core ? core / step_ : scaled(core, type.milliTflops, type.core) / step_;
+  if (unit_ == Unit::memory) return memory / step_;
+  int64_t capacity = unit_ == Unit::core ? core / step_ : scaled(core, type.milliTflops, type.core) / step_;
   if (!request_.memoryFromCore) {
     if (memory_ > 0) capacity = std::min(capacity, scaled(memory / memoryUnit_, steps_, memory_));
     return capacity;
@@ -72,7 +72,7 @@ int64_t SplitTotal::capacityOn(const CardType& type, const Amount& free) const {
 }
 
 Amount SplitTotal::maxAmount(const CardType& type, int64_t part) const {
-  if (of_ == Of::memory) return {0, part * step_};
+  if (unit_ == Unit::memory) return {0, part * step_};
   const int64_t core = coreFor(type, part);
   if (request_.memoryFromCore) return {core, memoryInProportion(core, type)};
   return {core, steps_ > 0 ? scaledUp(memory_, part, steps_) * memoryUnit_ : 0};
@@ -83,7 +83,7 @@ std::vector<Amount> SplitTotal::amounts(std::span<const CardType* const> types, 
   int64_t given = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Amount amount{coreFor(*types[i], parts[i]), 0};
-    if (of_ == Of::memory) {
+    if (unit_ == Unit::memory) {
       amount.memory = parts[i] * step_;
     } else if (request_.memoryFromCore) {
       amount.memory = memoryInProportion(amount.core, *types[i]);
@@ -93,7 +93,7 @@ std::vector<Amount> SplitTotal::amounts(std::span<const CardType* const> types, 
     }
     amounts.push_back(amount);
   }
-  if (of_ == Of::memory || request_.memoryFromCore) return amounts;
+  if (unit_ == Unit::memory || request_.memoryFromCore) return amounts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (given < memory_ && static_cast<__int128>(memory_) * parts[i] % steps_ != 0) {
       ++amounts[i].memory;

@@ -44,8 +44,8 @@ class SplitTotal {
   Amount maxAmount(const CardType& type, int64_t part) const;
   /// Returns the granted amounts of the parts on these cards; the parts' sum is steps().
   std::vector<Amount> amounts(std::span<const CardType* const> types, std::span<const int64_t> parts) const;
-  enum class Of { core, tflops, memory };
-  Of of() const { return of_; }
+  enum class Unit { core, tflops, memory };
+  Unit unit() const { return unit_; }  ///< what is divided
   /// Converts steps to milli-cards, thousandths of a TFLOPS or bytes.
   int64_t inUnits(int64_t steps) const { return steps * step_; }
 
@@ -55,7 +55,7 @@ class SplitTotal {
   int64_t coreFor(const CardType& type, int64_t part) const;
 
   const Request& request_;
-  Of of_ = Of::core;
+  Unit unit_ = Unit::core;
   int64_t step_ = 1;
   int64_t steps_ = 0;
   int64_t memory_ = 0;  ///< explicit memory in addition to compute, in memoryUnit_

@@ -5,8 +5,8 @@
 
 namespace egpu::scheduler {
 
-InGroup::ChosenNode InGroup::decide(std::size_t kind, Request request, const NodePredicate& suits,
-                                    const NodePredicate& open) {
+GroupPlacer::ChosenNode GroupPlacer::decide(std::size_t kind, Request request, const NodePredicate& suits,
+                                            const NodePredicate& open) {
   if (!request.pinnedNode.empty()) {
     const auto node = std::find(group_.nodes.begin(), group_.nodes.end(), request.pinnedNode);
     if (node == group_.nodes.end()) return {};
@@ -24,7 +24,8 @@ InGroup::ChosenNode InGroup::decide(std::size_t kind, Request request, const Nod
   }
 }
 
-InGroup::CachedVerdicts& InGroup::verdictsFor(std::size_t kind, const Request& request, const NodePredicate& suits) {
+GroupPlacer::CachedVerdicts& GroupPlacer::verdictsFor(std::size_t kind, const Request& request,
+                                                      const NodePredicate& suits) {
   const CachedVerdicts* alike = nullptr;
   for (CachedVerdicts& cached : cache_) {
     if (cached.kind != kind) continue;
@@ -46,7 +47,7 @@ InGroup::CachedVerdicts& InGroup::verdictsFor(std::size_t kind, const Request& r
   return cache_[next_] = std::move(made);
 }
 
-void InGroup::evaluate(CachedVerdicts& cached, const NodePredicate& suits) {
+void GroupPlacer::evaluate(CachedVerdicts& cached, const NodePredicate& suits) {
   for (std::size_t i = 0; i < group_.nodes.size(); ++i) {
     if (suits && !suits(group_.nodes[i])) continue;
     cached.nodes.push_back(group_.nodes[i]);
@@ -55,7 +56,7 @@ void InGroup::evaluate(CachedVerdicts& cached, const NodePredicate& suits) {
   evaluations_ += group_.nodes.size();
 }
 
-void InGroup::judgeTouched(CachedVerdicts& cached) {
+void GroupPlacer::judgeTouched(CachedVerdicts& cached) {
   if (!std::exchange(cached.judged, true)) {
     cached.verdicts = scoreNodes(cluster_, {cached.request}, cached.nodes);
     evaluations_ += cached.nodes.size();
@@ -69,12 +70,12 @@ void InGroup::judgeTouched(CachedVerdicts& cached) {
   }
 }
 
-void InGroup::touched(std::size_t place) {
+void GroupPlacer::invalidateNode(std::size_t place) {
   for (CachedVerdicts& cached : cache_)
     if (cached.judged) cached.touched.push_back(place);
 }
 
-void InGroup::changed() {
+void GroupPlacer::invalidateAll() {
   for (CachedVerdicts& cached : cache_) cached.judged = false;
 }
 

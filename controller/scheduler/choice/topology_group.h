@@ -15,9 +15,9 @@
 namespace egpu::scheduler {
 
 /// Cluster and group must outlive it.
-class InGroup {
+class GroupPlacer {
  public:
-  InGroup(Cluster& cluster, const TopologyGroup& group) : cluster_(cluster), group_(group) {}
+  GroupPlacer(Cluster& cluster, const TopologyGroup& group) : cluster_(cluster), group_(group) {}
 
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
   struct ChosenNode {
@@ -25,14 +25,14 @@ class InGroup {
     Decision decision;
   };
   /// Decides for one member. kind: members of one kind have the same `suits`, called once per node; null = all nodes
-  /// suit. open: called for the node about to be chosen; a rejected node is closed to its kind until touched(). Null =
-  /// all are open.
+  /// suit. open: called for the node about to be chosen; a rejected node is closed to its kind until invalidateNode().
+  /// Null = all are open.
   ChosenNode decide(std::size_t kind, Request request, const NodePredicate& suits, const NodePredicate& open);
 
   /// Marks a node for re-evaluation after an allocation or release there.
-  void touched(std::size_t place);
+  void invalidateNode(std::size_t place);
   /// Invalidates all results after a change of the cluster.
-  void changed();
+  void invalidateAll();
   /// Number of node evaluations so far.
   std::size_t evaluations() const { return evaluations_; }
 

@@ -1,4 +1,4 @@
-// Order of victim sets: fewest, lowest, youngest, smallest. Internal to scheduler/.
+// Cost of a set of victims, compared in this order: number, priority, age, amount. Internal to scheduler/.
 #pragma once
 
 #include <compare>

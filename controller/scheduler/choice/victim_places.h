@@ -1,4 +1,4 @@
-// Places where holders can be evicted for a request, ordered by a lower bound of the loss. Internal to scheduler/.
+// Places where holders can be evicted for a request, ordered by a lower bound of their cost. Internal to scheduler/.
 #pragma once
 
 #include <set>

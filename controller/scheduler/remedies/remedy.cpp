@@ -320,11 +320,11 @@ class Searching {
   /// Returns a card that is large enough, and how many of them provide what a divided total lacks on a node.
   std::optional<std::pair<v1alpha::Card, int64_t>> cardsFor(const SplitTotal& total, int64_t lacking) const {
     v1alpha::Card card;
-    const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;
+    const int64_t perCard = total.unit() == SplitTotal::Unit::core ? card.core / total.inUnits(1) : lacking;
     if (perCard <= 0 || lacking <= 0) return std::nullopt;
     const int64_t cards = (lacking + perCard - 1) / perCard;
     const int64_t part = (lacking + cards - 1) / cards;
-    card.milliTflops = total.of() == SplitTotal::Of::tflops ? ratingFor(total.inUnits(part)) : 0;
+    card.milliTflops = total.unit() == SplitTotal::Unit::tflops ? ratingFor(total.inUnits(part)) : 0;
     const Amount max = total.maxAmount({{}, card.core, 0, card.milliTflops}, part);
     card.memory = std::max(request_.minMemory, max.memory);
     return std::pair(card, cards);

@@ -5,8 +5,8 @@
 
 namespace egpu::scheduler {
 
-const CardFacts* CardFacts::write(Arena& arena, std::string_view name, std::string_view uuid, int64_t index,
-                                  int64_t smCount, uint32_t topology) {
+const CardFacts* CardFacts::create(Arena& arena, std::string_view name, std::string_view uuid, int64_t index,
+                                   int64_t smCount, uint32_t topology) {
   char* at = arena.obtain(sizeof(CardFacts) + name.size() + uuid.size());
   auto* facts = new (at) CardFacts;
   facts->index_ = index;

@@ -11,10 +11,11 @@ namespace egpu::scheduler {
 /// Stored in an Arena, followed by its strings.
 class CardFacts {
  public:
-  static const CardFacts* write(Arena& arena, std::string_view name, std::string_view uuid, int64_t index,
-                                int64_t smCount, uint32_t topology);
+  /// Creates the facts in the arena; valid as long as it.
+  static const CardFacts* create(Arena& arena, std::string_view name, std::string_view uuid, int64_t index,
+                                 int64_t smCount, uint32_t topology);
   /// Copies the facts to another arena.
-  const CardFacts* copyTo(Arena& arena) const { return write(arena, name(), uuid(), index_, smCount_, topology_); }
+  const CardFacts* copyTo(Arena& arena) const { return create(arena, name(), uuid(), index_, smCount_, topology_); }
 
   std::string_view name() const { return {text(), nameSize_}; }
   std::string_view uuid() const { return {text() + nameSize_, uuidSize_}; }

@@ -114,7 +114,7 @@ void Cluster::State::dropIfUnused(NodeId id) {
   freeNodes_.push_back(id);
 }
 
-TypeId Cluster::State::obtainType(const v1alpha::Card& card) {
+TypeId Cluster::State::findOrAddType(const v1alpha::Card& card) {
   CardType type{card.model, card.core, card.memory, card.milliTflops};
   auto [it, isNew] = typeIds.try_emplace(type, static_cast<TypeId>(types.size()));
   if (isNew) types.push_back(std::move(type));
@@ -126,7 +126,7 @@ void Cluster::State::writeFacts(CardId id, const CardInfo& info) {
   uint32_t topology = kNone;
   if (card.topology != v1alpha::CardTopology{})
     topologies_.set(topology, std::make_shared<const v1alpha::CardTopology>(card.topology));
-  facts[id] = CardFacts::write(text_, info.name, card.uuid, card.index, card.smCount, topology);
+  facts[id] = CardFacts::create(text_, info.name, card.uuid, card.index, card.smCount, topology);
 }
 
 void Cluster::State::dropFacts(CardId id) {
@@ -278,7 +278,7 @@ void Cluster::State::upsertCard(const CardInfo& info) {
   }
   writeFacts(id, info);
   CardRecord& card = cards[id];
-  card.type = obtainType(info.card) & 0xffffffu;
+  card.type = findOrAddType(info.card) & 0xffffffu;
   card.left = {info.card.core - used.core, info.card.memory - used.memory};
   card.healthy = info.healthy;
   card.limiter = limiter;

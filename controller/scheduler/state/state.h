@@ -166,7 +166,8 @@ struct Cluster::State {
       f(holders_.uidOf(allocation.device), allocation.charged, nodeShares_.of(allocation.nodeShare));
   }
 
-  TypeId obtainType(const v1alpha::Card& card);
+  /// Returns the id of the card's type, which is added if it is new.
+  TypeId findOrAddType(const v1alpha::Card& card);
 
   // Implement the functions of the same names in Cluster, by position.
   void upsertNode(const NodeInfo& info);

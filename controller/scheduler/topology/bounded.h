@@ -6,10 +6,11 @@
 
 namespace egpu::scheduler::topology {
 
-/// `available` has more than one card; wish.size is at least 2 and possible. Bound: no card shares a set with more than
-/// size − 1 others, so the sum over each card's best size − 1 peers, halved, cannot be exceeded (cards of the smaller
-/// set have fewer peers; the bound assumes those cards that lose least by it). With `admits`, the division found may
-/// contain no admitted set; then the result is empty.
+/// Returns the best division that greedy sets and swaps find; empty if `admits` accepts no set of that division. Needs
+/// more than one available card, and a possible wish with a size of at least 2. Choice::bound is half the sum, over all
+/// cards, of each card's links to its best size − 1 peers. No card has more peers in its set, so no division exceeds
+/// it. In the smaller set of a division with a rest, cards have fewer peers; the bound assumes the cards that lose
+/// least.
 Choice bounded(const PairScores& scores, Set available, const CardSetRequest& wish, const Admits& admits);
 
 }  // namespace egpu::scheduler::topology

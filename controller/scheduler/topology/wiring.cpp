@@ -53,12 +53,12 @@ std::shared_ptr<const Wiring> Wirings::of(std::span<const Site> cards) {
   if (cards.size() < 2 || cards.size() > kMaxCards) return nullptr;
   if (std::all_of(cards.begin(), cards.end(), [](const Site& card) { return silent(card); })) return nullptr;
   PairScores scores = pairScores(cards);
-  auto it = known_.find(scores);
-  if (it == known_.end()) {
-    if (known_.size() >= kMaxUnused)
-      std::erase_if(known_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  auto it = wirings_.find(scores);
+  if (it == wirings_.end()) {
+    if (wirings_.size() >= kMaxUnused)
+      std::erase_if(wirings_, [](const auto& entry) { return entry.second.use_count() == 1; });
     auto wiring = std::make_shared<const Wiring>(scores);
-    it = known_.emplace(std::move(scores), std::move(wiring)).first;
+    it = wirings_.emplace(std::move(scores), std::move(wiring)).first;
   }
   return it->second;
 }

@@ -40,13 +40,13 @@ class Wirings {
   /// Returns the wiring of a node's cards, in their order. Null if they report no links, or if there are more than
   /// kMaxCards.
   std::shared_ptr<const Wiring> of(std::span<const Site> cards);
-  std::size_t size() const { return known_.size(); }
+  std::size_t size() const { return wirings_.size(); }
 
  private:
   /// Nodes are filled up card by card, and each number of cards has its own wiring. Unused ones are kept for the next
   /// node until there are this many.
   static constexpr std::size_t kMaxUnused = 1024;
-  std::map<PairScores, std::shared_ptr<const Wiring>> known_;
+  std::map<PairScores, std::shared_ptr<const Wiring>> wirings_;  ///< by the scores of their cards
 };
 
 }  // namespace egpu::scheduler::topology

@@ -60,7 +60,7 @@ class Extender final : public http::Handler {
     std::vector<codec::FilterReason> reasons;
     std::vector<int64_t> score;  ///< NodeVerdict::score of the nodes that pass
   };
-  /// Returns per node the Allocator::scoreNodes() verdict for the first combination of the claims' alternatives that
+  /// Returns per node the Queries::scoreNodes() verdict for the first combination of the claims' alternatives that
   /// fits there.
   std::vector<scheduler::NodeVerdict> verdictsFor(const reconcile::PodDemand& demand,
                                                   std::span<const std::string_view> nodes,

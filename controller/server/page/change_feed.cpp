@@ -136,7 +136,7 @@ void ChangeFeed::close() {
   changed_.notify_all();
 }
 
-void ChangeFeed::leave() {
+void ChangeFeed::closeStream() {
   const base::MutexLock lock(mutex_);
   if (--streams_ > 0) return;
   restartAll();

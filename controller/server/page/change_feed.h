@@ -89,7 +89,8 @@ class ChangeFeed {
   std::string render(const ChangedObjects& changed) const;
   void publishChanges() EGPU_REQUIRES(mutex_);
   void restartAll() EGPU_REQUIRES(mutex_);
-  void leave();
+  /// Called by a stream at its end; the last one clears the feed's state.
+  void closeStream();
 
   cache::Stores& stores_;
   const allocator::Allocator& cluster_;

@@ -19,7 +19,7 @@ class ChangeStream final : public http::BodyStream {
  public:
   ChangeStream(ChangeFeed& feed, ChangeFeed::StillAllowed stillAllowed, uint64_t seen)
       : feed_(feed), stillAllowed_(std::move(stillAllowed)), seen_(seen) {}
-  ~ChangeStream() override { feed_.leave(); }
+  ~ChangeStream() override { feed_.closeStream(); }
 
   bool next(std::string& chunk, std::stop_token stop) override;
 

@@ -210,12 +210,12 @@ std::optional<v1alpha::Gang> gangNamed(const Stores& stores, const cache::Claim&
 GangChoice choose(const Stores& stores, const allocator::Allocator& cluster, const core::ObjectKey& id,
                   const v1alpha::Gang& gang) {
   if (gang.podGroup) return reconcile::chooseOfGroup(stores, cluster, id.namespace_, gang);
-  const auto wasLetGo = [&stores](const cache::Claim& member) {
+  const auto mayHaveRunningPod = [&stores](const cache::Claim& member) {
     const auto pods = stores.podsOfClaim(core::keyOf(member.metadata));
     return std::any_of(pods.begin(), pods.end(),
                        [](const auto& pod) { return reconcile::alive(*pod) && !reconcile::gated(*pod); });
   };
-  return reconcile::chooseByAnnotation(stores, cluster, id, {{}, wasLetGo});
+  return reconcile::chooseByAnnotation(stores, cluster, id, {{}, mayHaveRunningPod});
 }
 
 /// Returns the members that are decided together with the claim: those of the gang, or for a claim of a PodGroup's

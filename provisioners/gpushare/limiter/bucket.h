@@ -1,7 +1,7 @@
 /* GPU time as tokens (struct egpu_limiter_bucket), shared by the processes of a container. The clock is an argument, so
  * that simulations use the same code. Time adds tokens up to one burst. A launch that took less time than it was
- * charged returns tokens, so there may be more than a burst, up to egpu_bucket_max. Whatever the page contains, the
- * tokens are between the greatest debt and that number. Any thread, any process. */
+ * charged returns tokens, so there may be more than a burst, up to egpu_bucket_max. Whatever the page contains,
+ * egpu_bucket_refill brings the tokens back between the greatest debt and that number. Any thread, any process. */
 #ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_BUCKET_H
 #define EGPU_PROVISIONERS_GPUSHARE_LIMITER_BUCKET_H
 
@@ -36,7 +36,7 @@ static inline int64_t egpu_bucket_burst(uint32_t cores) {
 /** Greatest number of tokens, with those that were returned. */
 static inline int64_t egpu_bucket_max(uint32_t cores) { return 10 * egpu_bucket_burst(cores); }
 
-/** True if a launch may proceed. Also false for numbers of tokens that cannot be: refill, then ask again. */
+/** True if a launch may proceed. False also if the page contains an impossible number: refill, then ask again. */
 static inline int egpu_bucket_allows(const struct egpu_limiter_bucket* bucket, uint32_t cores) {
   return (uint64_t)egpu_bucket_tokens(bucket) <= (uint64_t)egpu_bucket_max(cores);
 }

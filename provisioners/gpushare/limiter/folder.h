@@ -4,8 +4,8 @@
 
 #include "provisioners/gpushare/limiter/forward.h"
 
-/** EGPU_LIMITER_FOLDER. Only the libraries of the tests read it from the environment: a container must not be able to
- *  name other limits. */
+/** Returns EGPU_LIMITER_FOLDER. Only the libraries of the tests read it from the environment: a container must not be
+ *  able to name other limits. */
 const char* egpuFolder(void) EGPU_HIDDEN;
 
 #endif

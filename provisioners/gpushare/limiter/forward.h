@@ -26,7 +26,7 @@ extern void* egpuReal[] EGPU_HIDDEN;
  *  stubs; any thread. Without the real library, each function returns the code of `missing`. */
 void* egpuResolve(long index) EGPU_HIDDEN;
 
-/** Returns the export with this address of its stub or of its real function, or -1. */
+/** Returns the index of the export whose stub or real function has this address, or -1. */
 int egpuExportAt(const void* address) EGPU_HIDDEN;
 
 /** Supplied by each library. */

@@ -107,7 +107,8 @@ struct egpu_limiter_usage {
 uint64_t egpu_limiter_checksum(const void* bytes, size_t size);
 uint64_t egpu_limiter_paths_checksum(const struct egpu_limiter_limits* limits);
 
-/* Functions of the agent. None of them allocates, and none keeps a pointer. */
+/* Functions of both sides; make_limits, make_usage, set and next_factor are the agent's. None of them allocates, and
+ * none keeps a pointer. */
 
 /** Fills in a new limits file, before it gets its name. Returns 0, or -1 if a path is too long. */
 int egpu_limiter_make_limits(struct egpu_limiter_limits* limits, const char* cuda, const char* nvml);

@@ -38,7 +38,7 @@ int usageFindCard(const uint8_t uuid[16]) EGPU_HIDDEN;
 /** Number that changes with the limits: results of usageFindCard hold until then. Also detects a fork. */
 uint32_t usageSequence(void) EGPU_HIDDEN;
 
-/** The common case of usageSequence, for calls per kernel. All fields are atomic. */
+/** State that each launch reads without a lock, for the common case of usageSequence. All fields are atomic. */
 struct UsageFast {
   const int* attached;       /**< 0 in a child after a fork */
   const uint32_t* sequence;  /**< of the limits file */
@@ -54,7 +54,8 @@ static inline int usageIsCurrent(void) {
 static inline uint32_t usageSequenceFast(void) {
   return usageIsCurrent() ? __atomic_load_n(&usageFast.generation, __ATOMIC_ACQUIRE) : usageSequence();
 }
-/** True if no card has a limit of compute. */
+/** True only if it is known without a lock that no card has a limit of compute. False: use usageLimitsCompute after
+ *  usageSequence. */
 static inline int usageIsComputeFree(void) {
   return usageIsCurrent() && !__atomic_load_n(&usageFast.computes, __ATOMIC_RELAXED);
 }

@@ -255,7 +255,7 @@ const std::vector<RestRow>& rows() {
          w.world.clock.advance(seconds(700));
          w.addNode("m", 1);
          (void)w.claim("share");
-         ASSERT_TRUE(w.cluster().hasNodeReservations());
+         ASSERT_TRUE(w.cluster().hasReservations());
        },
        "NoFit", kReservationInterval, 3},
       {"AReservationOfQuota",
@@ -266,7 +266,7 @@ const std::vector<RestRow>& rows() {
          w.world.clock.advance(seconds(700));
          w.setQuota("default", {{"gpu", "2"}, {"claims", "9"}});
          w.settle();
-         ASSERT_TRUE(w.cluster().hasNodeReservations());
+         ASSERT_TRUE(w.cluster().hasReservations());
        },
        "QuotaExceeded", kReservationInterval, 3},
       {"ACardByNameThatIsFull",

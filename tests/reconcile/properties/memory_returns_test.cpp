@@ -100,7 +100,7 @@ class Busy : public Trial {
     add("priorityClasses", s.priorityClasses.size());
     add("waitingForCapacity", reconciler().waitingForCapacity());
     add("remembered", reconciler().remembered());
-    add("assumed", cluster().assumed().size());
+    add("assumed", cluster().assumptions().size());
     add("nodeReservations", cluster().queries().nodeReservations().size());
     return sizes;
   }

@@ -39,14 +39,14 @@ struct HeldCards {
     cluster.take(card, "of-" + card, {core, 0});
     since["of-" + card] = now - seconds;
   }
-  std::vector<MemberReservation> plan(const std::vector<GangMember>& members, const EarlierReservations& before = {},
+  std::vector<MemberReservation> plan(const std::vector<GangMember>& members, const CurrentReservations& before = {},
                                       std::size_t max = 100, const std::vector<TopologyGroup>* within = nullptr) const {
     return planReservations(
         cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
         before, max,
         lasting.empty() ? HolderLasts() : [this](std::string_view device) { return lasting.contains(device); });
   }
-  Nodes nodes(const std::vector<GangMember>& members, const EarlierReservations& before = {}, std::size_t max = 100,
+  Nodes nodes(const std::vector<GangMember>& members, const CurrentReservations& before = {}, std::size_t max = 100,
               const std::vector<TopologyGroup>* within = nullptr) const {
     Nodes nodes;
     for (const auto& each : plan(members, before, max, within)) nodes.push_back(each.node);

@@ -20,27 +20,27 @@ WatchStream::WatchStream(const Store& store, base::Clock& clock, const RequestIn
                          Selector selector, WatchOptions options)
     : store_(store),
       clock_(clock),
-      call_(call),
+      info_(call),
       as_(std::move(as)),
       selector_(std::move(selector)),
       options_(std::move(options)),
       cursor_(options_.from),
       nextBookmark_(SteadyClock::now() + options_.bookmarkInterval) {
-  call_.request = &request_;
+  info_.request = &request_;
 }
 
 bool WatchStream::concerns(const Key& key) const {
-  return (call_.key.ns.empty() || key.ns == call_.key.ns) && (call_.key.name.empty() || key.name == call_.key.name);
+  return (info_.key.ns.empty() || key.ns == info_.key.ns) && (info_.key.name.empty() || key.name == info_.key.name);
 }
 
 void WatchStream::append(std::string& chunk, std::string_view type, const Object& object) {
   chunk += "{\"type\":\"";
   chunk += type;
   chunk += "\",\"object\":";
-  if (as_.form == ObjectForm::plain && call_.version == call_.resource->storageVersion)
+  if (as_.form == ObjectForm::plain && info_.version == info_.resource->storageVersion)
     chunk += object.text;
   else
-    chunk += render(call_, as_, object, clock_, columns_);
+    chunk += render(info_, as_, object, clock_, columns_);
   columns_ = false;
   chunk += "}\n";
 }
@@ -72,10 +72,10 @@ void WatchStream::appendEvent(std::string& chunk, const Event& event) {
 }
 
 void WatchStream::appendBookmark(std::string& chunk, bool initialEventsEnd) {
-  const Resource& r = *call_.resource;
+  const Resource& r = *info_.resource;
   Json meta = {{"resourceVersion", std::to_string(cursor_)}, {"creationTimestamp", nullptr}};
   if (initialEventsEnd) meta["annotations"] = {{"k8s.io/initial-events-end", "true"}};
-  Json object = {{"kind", r.kind}, {"apiVersion", r.apiVersion(call_.version)}, {"metadata", meta}};
+  Json object = {{"kind", r.kind}, {"apiVersion", r.apiVersion(info_.version)}, {"metadata", meta}};
   if (as_.form == ObjectForm::metadata) {
     object["kind"] = "PartialObjectMetadata";
     object["apiVersion"] = "meta.k8s.io/" + as_.tableVersion;
@@ -108,9 +108,9 @@ bool WatchStream::next(std::string& chunk, std::stop_token stop) {
   if (options_.bookmarks) until = std::min(until, nextBookmark_);
   std::vector<Event> events;
   uint64_t version = cursor_;
-  if (!store_.eventsAfter(*call_.resource, cursor_, kEventsAtOnce, until, stop, events, version)) {
+  if (!store_.eventsAfter(*info_.resource, cursor_, kEventsAtOnce, until, stop, events, version)) {
     ApiError gone = expired("too old resource version: " + std::to_string(cursor_) + " (" +
-                            std::to_string(store_.oldest(*call_.resource)) + ")");
+                            std::to_string(store_.oldest(*info_.resource)) + ")");
     chunk += Json{{"type", "ERROR"}, {"object", toJson(gone)}}.dump() + "\n";
     ended_ = true;
     return true;

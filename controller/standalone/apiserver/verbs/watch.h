@@ -38,8 +38,8 @@ class WatchStream final : public http::BodyStream {
 
   const Store& store_;
   base::Clock& clock_;
-  http::Request request_;  ///< the request of call_
-  RequestInfo call_;
+  http::Request request_;  ///< the request of info_
+  RequestInfo info_;
   const Presentation as_;
   const Selector selector_;
   WatchOptions options_;

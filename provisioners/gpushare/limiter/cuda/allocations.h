@@ -18,7 +18,8 @@ struct Allocation {
 int allocationAdd(const struct Allocation* allocation) EGPU_HIDDEN;
 /** Removes it and stores it. Returns 0 if it is unknown. */
 int allocationTake(uint64_t key, int kind, struct Allocation* out) EGPU_HIDDEN;
-/** Removes all of an owner, except those of pools unless `kind` is kPoolMemory. Returns their bytes by card. */
+/** Removes all allocations of an owner: with `pools`, only those of kind kPoolMemory, otherwise only the others. Adds
+ *  their bytes to `bytes`, by card. */
 void allocationDropOwner(Handle owner, int pools, uint64_t* bytes) EGPU_HIDDEN;
 /** After a fork: forgets all without releasing memory. */
 void allocationForgetAll(void) EGPU_HIDDEN;
