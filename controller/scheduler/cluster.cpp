@@ -89,7 +89,7 @@ Learned Cluster::learned() const {
 }
 
 void Cluster::learn(const Learned& learned) {
-  for (const v1alpha::Card& type : learned.types) state_->obtainType(type);
+  for (const v1alpha::Card& type : learned.types) state_->findOrAddType(type);
   state_->outlook.learn(learned);
 }
 

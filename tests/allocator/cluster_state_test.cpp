@@ -18,7 +18,7 @@ TEST_F(ClusterStateTest, AssumedDecisionCountsUntilItIsDropped) {
   ASSERT_NE(state.findAssumption("a"), nullptr);
   EXPECT_FALSE(state.findAssumption("a")->inGang);
   EXPECT_FALSE(state.hasFreed());
-  EXPECT_EQ(state.drop("a").size(), 1u);
+  EXPECT_EQ(state.forget("a").size(), 1u);
   EXPECT_EQ(usedOf("c1"), 0);
   EXPECT_FALSE(writes.hasAssumptions);
   EXPECT_TRUE(state.takeFreed());
@@ -42,7 +42,7 @@ TEST_F(ClusterStateTest, CardHasTheModeOfItsFirstShare) {
   decision.placements.front().isolation = "mps";
   state.assume(pending("a", 600), decision, false);
   EXPECT_EQ(modeOf("c1"), "mps") << "assumed";
-  (void)state.drop("a");
+  (void)state.forget("a");
   EXPECT_EQ(modeOf("c1"), "");
   device("d", "b", "limiter");
   EXPECT_EQ(modeOf("c1"), "limiter") << "of the device";
@@ -72,12 +72,12 @@ TEST_F(ClusterStateTest, DeviceOnAnotherCardFreesTheAssumedOne) {
 TEST_F(ClusterStateTest, RetryFreesOnlyWhatIsNotAssumedAgain) {
   const auto ask = pending("a", 600);
   state.assume(ask, on("c1", 600), false);
-  auto dropped = state.dropForRetry("a");
+  auto dropped = state.forgetForRetry("a");
   EXPECT_FALSE(state.hasFreed());
   state.assume(ask, on("c1", 600), false);
   state.noteRetried("a", dropped);
   EXPECT_FALSE(state.hasFreed());
-  dropped = state.dropForRetry("a");
+  dropped = state.forgetForRetry("a");
   state.assume(ask, on("c2", 600), false);
   state.noteRetried("a", dropped);
   EXPECT_TRUE(state.takeFreed());
@@ -91,7 +91,7 @@ TEST_F(ClusterStateTest, AssumedResizeAddsToTheDevice) {
   state.assumeResize("uid-d", {{"c1", "c1", {900, 200}, {900, 200}}});
   EXPECT_EQ(usedOf("c1"), 900);
   EXPECT_EQ(writes.resizes, 1u);
-  state.dropResize("uid-d");
+  state.forgetResize("uid-d");
   EXPECT_EQ(usedOf("c1"), 600);
   EXPECT_EQ(writes.resizes, 0u);
   EXPECT_TRUE(state.takeFreed());
@@ -110,7 +110,7 @@ TEST_F(ClusterStateTest, QuotasCountExistingAllocationsFromTheFirstQuotaOn) {
   state.assume(pending("b", 300), on("c2", 300), false);
   limitCore(5000);
   EXPECT_EQ(countedCore(), 900);
-  state.drop("b");
+  state.forget("b");
   EXPECT_EQ(countedCore(), 600);
 }
 

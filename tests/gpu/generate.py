@@ -33,7 +33,7 @@ def echo(names, places):
     for i, register in enumerate(("rdi", "rsi", "rdx", "rcx", "r8", "r9")):
         out.append(f"  movq %{register}, egpuEchoed+{8 * i}(%rip)")
     out.append("  movq 8(%rsp), %r11\n  movq %r11, egpuEchoed+48(%rip)\n  movsd %xmm0, egpuEchoed+56(%rip)\n  ret")
-    out.append(".bss\n.globl egpuEchoed\n.hidden egpuEchoed\negpuEchoed: .space 64")
+    out.append(".bss\n.globl egpuEchoed\n.hidden egpuEchoed\n.balign 8\negpuEchoed: .space 64")
     out.append(".text\n.globl egpuEcho\n.type egpuEcho, @function\negpuEcho: leaq egpuEchoed(%rip), %rax\n  ret")
     out.append('.section .note.GNU-stack, "", @progbits')
     return "\n".join(out) + "\n"

@@ -318,6 +318,7 @@ TEST_F(LimiterTest, ADamagedUsagePage_NeitherCrashesNorLifts) {
   egpu_limiter_make_usage(files.usage);  // as an administrator would mend it; the process takes a slot again
   ASSERT_EQ(alloc(&held.emplace_back(), kMiB), success);
   expectUsed(kMiB);
+  EXPECT_EQ(cuda("cuModuleUnload", module), success);
 }
 
 TEST_F(LimiterTest, CardsThatAreNotListed) {
@@ -340,11 +341,11 @@ class LimiterTimeTest : public LimiterTest {
     // Work of other tests would be a part of the first measured times.
     ASSERT_EQ(cuda("cuCtxSynchronize"), success);
     // Once: a price belongs to a handle, which another kernel could get after an unload.
-    static void* loaded[2] = {};
+    static void *modules[2] = {}, *loaded[2] = {};
     for (int i = 0; i < 2; ++i)
       if (loaded[i] == nullptr) {
-        ASSERT_EQ(cuda("cuModuleLoadData", &module, "image"), success);
-        ASSERT_EQ(cuda("cuModuleGetFunction", &loaded[i], module, i == 0 ? "small" : "medium"), success);
+        ASSERT_EQ(cuda("cuModuleLoadData", &modules[i], "image"), success);
+        ASSERT_EQ(cuda("cuModuleGetFunction", &loaded[i], modules[i], i == 0 ? "small" : "medium"), success);
       }
     small = loaded[0];
     medium = loaded[1];
@@ -361,7 +362,7 @@ class LimiterTimeTest : public LimiterTest {
   }
   uint64_t spent() const { return __atomic_load_n(&files.usage->bucket[0].spent, __ATOMIC_RELAXED); }
 
-  void *module = nullptr, *small = nullptr, *medium = nullptr, *stream = nullptr;
+  void *small = nullptr, *medium = nullptr, *stream = nullptr;
 };
 
 TEST_F(LimiterTimeTest, WithoutALimitNothingIsCharged) {

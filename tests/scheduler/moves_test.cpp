@@ -231,8 +231,8 @@ TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
         limitedRequests += !plan.moves.empty() && request.maxClaimsPerCard + request.maxClaimsPerNode > 0 ? 1 : 0;
       }
       for (const Move& each : plan.moves) {
-        const Request& request = movers.find(each.device)->second.request;
-        limited += plan.moves.size() > 1 && request.maxClaimsPerCard + request.maxClaimsPerNode > 0 ? 1 : 0;
+        const Request& moved = movers.find(each.device)->second.request;
+        limited += plan.moves.size() > 1 && moved.maxClaimsPerCard + moved.maxClaimsPerNode > 0 ? 1 : 0;
       }
     }
   }
