@@ -99,6 +99,7 @@ TEST_F(PodResourcesTest, OneThatHangsHoldsNobodyUp) {
   stopped.request_stop();
   stopped.join();
   gate.open();
+  kubelet.close();  // its threads use the gate
 }
 
 }  // namespace
