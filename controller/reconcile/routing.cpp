@@ -393,9 +393,9 @@ void Routing::onNamespace(const core::Namespace* before, const core::Namespace* 
   if (before && (before->phase != after->phase || before->metadata.deleting() != after->metadata.deleting()))
     podsIn(after->metadata.name);
   if (before && before->metadata.labels == after->metadata.labels) return;
-  const bool observers = hasAdminAccess(after->metadata) && (!before || !hasAdminAccess(before->metadata));
+  const bool grantsAdminAccess = hasAdminAccess(after->metadata) && (!before || !hasAdminAccess(before->metadata));
   stores_.classes.forEach([&](const auto& cls) {
-    if (cls->allowedNamespaces || observers) openClaimsOf(*cls, after->metadata.name);
+    if (cls->allowedNamespaces || grantsAdminAccess) openClaimsOf(*cls, after->metadata.name);
   });
 }
 

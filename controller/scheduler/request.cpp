@@ -157,7 +157,7 @@ class RequestReader {
 };
 
 /// Changes the request to admin access: cards without amounts.
-void observing(Request& request) {
+void chargeNothing(Request& request) {
   request.adminAccess = true;
   request.wholeCards = request.memoryFromCore = false;
   request.perCard = {};
@@ -221,7 +221,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
                      "is empty: request " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
     request.wholeCards = true;
     request.split = Split::none;
-    if (claim.spec.adminAccess) observing(request);
+    if (claim.spec.adminAccess) chargeNothing(request);
     if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
     return request;
   }
@@ -229,7 +229,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
   if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries))
     return std::move(*refusal);
   if (std::optional<Refusal> refusal = RequestReader(entries, p.memoryUnit, request).run()) return std::move(*refusal);
-  if (claim.spec.adminAccess) observing(request);
+  if (claim.spec.adminAccess) chargeNothing(request);
   if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
   return request;
 }

@@ -23,7 +23,7 @@ ln -s /run "$root/var/run"
 for each in "${programs[@]}"; do cp "$installed/bin/$each" "$product/bin/"; done
 for each in "${plugins[@]}"; do cp "$installed/lib/provisioners/$each" "$product/lib/provisioners/"; done
 # The limiter's libraries, which gpushare mounts into containers. Other architectures than x86-64 have none.
-cp "$installed"/lib/limiter/*.so.1 "$product/lib/limiter/" 2>/dev/null || true
+for each in "$installed"/lib/limiter/*.so.1; do [[ ! -e $each ]] || cp "$each" "$product/lib/limiter/"; done
 cp /usr/bin/tar "$root/usr/bin/"
 
 mapfile -t libraries < <(ldd "$product"/bin/* "$product"/lib/provisioners/* "$root/usr/bin/tar" | grep -oE '/[^ ]+ \(0x' | sed 's/ (0x//' | sort -u)

@@ -37,6 +37,14 @@ std::string labelOf(const Gpu& card) {
   return it == card.metadata.labels.end() ? std::string() : it->second;
 }
 
+/// Returns the name and the answer of the plugin that found the card; null if it has not answered yet or is not loaded.
+const Answers::value_type* answerFor(const Gpu& card, const Answers& answers) {
+  const auto by = labelOf(card);
+  const auto it = std::find_if(answers.begin(), answers.end(),
+                               [&](const auto& each) { return v1alpha::labelValueOf(each.first) == by; });
+  return it == answers.end() ? nullptr : &*it;
+}
+
 bool same(const Gpu& have, const Gpu& want) {
   return have.spec.card == want.spec.card && have.spec.capacity == want.spec.capacity &&
          std::all_of(want.metadata.labels.begin(), want.metadata.labels.end(), [&](const auto& label) {
@@ -302,24 +310,17 @@ Status Publisher::publishUsage(const Answers& answers, const usage::Usage& usage
 }
 
 bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
-  const auto by = labelOf(card);
-  for (const auto& [plugin, answer] : answers) {
-    if (by != v1alpha::labelValueOf(plugin)) continue;
-    const auto since = failingSince_.find(plugin);
-    return since == failingSince_.end() || clock_.now() - since->second >= options_.notAnsweringAfter;
-  }
-  return false;  // the plugin that found the card has not answered yet
+  const auto* const answer = answerFor(card, answers);
+  if (answer == nullptr) return false;
+  const auto since = failingSince_.find(answer->first);
+  return since == failingSince_.end() || clock_.now() - since->second >= options_.notAnsweringAfter;
 }
 
 bool Publisher::failsBriefly(const Gpu& card, const Answers& answers) const {
-  const auto by = labelOf(card);
-  for (const auto& [plugin, answer] : answers) {
-    if (by != v1alpha::labelValueOf(plugin)) continue;
-    const auto since = failingSince_.find(plugin);
-    return !answer.cards.reply.ok() &&
-           (since == failingSince_.end() || clock_.now() - since->second < options_.notAnsweringAfter);
-  }
-  return false;
+  const auto* const answer = answerFor(card, answers);
+  if (answer == nullptr || answer->second.cards.reply.ok()) return false;
+  const auto since = failingSince_.find(answer->first);
+  return since == failingSince_.end() || clock_.now() - since->second < options_.notAnsweringAfter;
 }
 
 Status Publisher::reportUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {

@@ -21,10 +21,10 @@ struct GangChoice {
   ClaimPtr definer;                   ///< oldest member with a device or decision, else the oldest; null: a PodGroup
   std::vector<GroupPod> furtherPods;  ///< pods of the PodGroup beyond its size
   bool full = false;                  ///< no further claim is needed; for a PodGroup: no further pod
-  bool missing = false;               ///< fewer claims than the gang's size; for a PodGroup: not all are created
-  bool gone = false;                  ///< the members without a claim have Succeeded; for a PodGroup: some pods have
-  bool isEvaluatedAgain = false;      ///< the gang may become complete without an event
-  std::string lacks;                  ///< why nothing can be decided; empty if it can
+  bool missing = false;           ///< a needed claim does not exist yet: not full, unless `gone` beside a running pod
+  bool gone = false;              ///< the members without a claim have Succeeded; for a PodGroup: some pods have
+  bool isEvaluatedAgain = false;  ///< the gang may become complete without an event
+  std::string lacks;              ///< why nothing can be decided; empty if it can
 };
 
 /// State of claims that no object contains; the reconcilers keep it.
