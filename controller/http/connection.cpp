@@ -44,7 +44,7 @@ bool Connection::tlsMayGoOn(int result, Steady::time_point until) {
 bool Connection::secure() {
   if (!tls_) return true;
   if (SSL_set_fd(tls_.get(), fd_) != 1) return false;
-  const auto until = Steady::now() + limits_.firstByte;
+  const auto until = Steady::now() + limits_.firstByteTimeout;
   for (;;) {
     ERR_clear_error();
     const int n = SSL_accept(tls_.get());
@@ -86,13 +86,14 @@ std::optional<std::variant<Head, RequestRefusal>> Connection::awaitRequest(bool 
   late_ = tooLong_ = false;
   answerUntil_.reset();
   if (!first) activity_.enter(Activity::Phase::idle);
-  if (begin_ == end_ && fill(Steady::now() + (first ? limits_.firstByte : limits_.idle)) <= 0) return std::nullopt;
+  if (begin_ == end_ && fill(Steady::now() + (first ? limits_.firstByteTimeout : limits_.idleTimeout)) <= 0)
+    return std::nullopt;
   if (first) {
     activity_.phase = Activity::Phase::reading;  // keeps `since`, the time of acceptance: its thread may be late
   } else {
     activity_.enter(Activity::Phase::reading);
   }
-  requestUntil_ = Steady::now() + limits_.request;
+  requestUntil_ = Steady::now() + limits_.requestTimeout;
   std::string text;
   std::size_t searched = 0, skipped = 0;
   for (;;) {
@@ -106,14 +107,15 @@ std::optional<std::variant<Head, RequestRefusal>> Connection::awaitRequest(bool 
         skipped += 2;
       }
     const std::size_t mark = text.find("\r\n\r\n", searched);
-    if (mark != std::string::npos && mark + 4 <= limits_.head) {
+    if (mark != std::string::npos && mark + 4 <= limits_.maxHeadBytes) {
       begin_ = end_ - (text.size() - mark - 4);
       text.resize(mark + 4);
       break;
     }
-    if (text.size() + skipped > limits_.head)
-      return RequestRefusal{431, "RequestHeaderFieldsTooLarge",
-                            "request line and headers have more than " + std::to_string(limits_.head) + " bytes"};
+    if (text.size() + skipped > limits_.maxHeadBytes)
+      return RequestRefusal{
+          431, "RequestHeaderFieldsTooLarge",
+          "request line and headers have more than " + std::to_string(limits_.maxHeadBytes) + " bytes"};
     searched = text.size() < 3 ? 0 : text.size() - 3;
     begin_ = end_;
     if (fill(requestUntil_) <= 0) {
@@ -125,14 +127,14 @@ std::optional<std::variant<Head, RequestRefusal>> Connection::awaitRequest(bool 
   if (const auto* head = std::get_if<Head>(&parsed)) {
     framing_ = head->framing();
     framed_ = 0;
-    bodyLeft_ = head->chunked ? kChunkFraming * (limits_.body + 1024) : head->length;
+    bodyLeft_ = head->chunked ? kChunkFraming * (limits_.maxBodyBytes + 1024) : head->length;
   }
   return parsed;
 }
 
 void Connection::beginAnswer(bool stream) {
   if (stream) return;
-  answerUntil_ = Steady::now() + limits_.answer;
+  answerUntil_ = Steady::now() + limits_.answerTimeout;
   activity_.enter(Activity::Phase::writing);
 }
 
@@ -140,7 +142,7 @@ std::optional<RequestRefusal> Connection::bodyRefused() const {
   if (late_) return RequestRefusal{408, "Timeout", "the request did not arrive in time"};
   if (tooLong_)
     return RequestRefusal{413, "RequestEntityTooLarge",
-                          "Request entity too large: limit is " + std::to_string(limits_.body)};
+                          "Request entity too large: limit is " + std::to_string(limits_.maxBodyBytes)};
   return std::nullopt;
 }
 
@@ -186,7 +188,7 @@ bool Connection::flush() {
 }
 
 Connection::Steady::time_point Connection::sendUntil() const {
-  const auto until = Steady::now() + limits_.stall;
+  const auto until = Steady::now() + limits_.readTimeout;
   return answerUntil_ ? std::min(until, *answerUntil_) : until;
 }
 

@@ -57,9 +57,9 @@ std::optional<RequestRefusal> takeLength(std::string_view value, const Limits& l
   const bool tooLarge = error == std::errc::result_out_of_range;
   if ((error != std::errc{} && !tooLarge) || end != value.data() + value.size())
     return bad("Content-Length is not a number of bytes");
-  if (tooLarge || length > limits.body)
+  if (tooLarge || length > limits.maxBodyBytes)
     return RequestRefusal{413, "RequestEntityTooLarge",
-                          "Request entity too large: limit is " + std::to_string(limits.body)};
+                          "Request entity too large: limit is " + std::to_string(limits.maxBodyBytes)};
   if (seen && length != head.length) return bad("two different Content-Length headers");
   head.length = length;
   return std::nullopt;
@@ -99,9 +99,9 @@ std::variant<Head, RequestRefusal> parseHead(std::string_view text, const Limits
   if (auto refused = parseRequestLine(nextLine(text), head)) return *refused;
   bool hasLength = false;
   for (auto line = nextLine(text); !line.empty(); line = nextLine(text)) {
-    if (head.headers.size() == limits.headers)
+    if (head.headers.size() == limits.maxHeaders)
       return RequestRefusal{431, "RequestHeaderFieldsTooLarge",
-                            "more than " + std::to_string(limits.headers) + " headers"};
+                            "more than " + std::to_string(limits.maxHeaders) + " headers"};
     const auto colon = line.find(':');
     if (colon == std::string_view::npos || !isToken(line.substr(0, colon)) || hasControls(line))
       return bad("a header can't be understood");

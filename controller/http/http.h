@@ -69,18 +69,18 @@ struct Limits {
   /// - the oldest whose request gives way (Handler::givesWay()), if more than half of the limit do,
   /// - the longest idle one, if idle for at least a second,
   /// - the one that has been idle, or sending a request, for longest,
-  /// - the one that has been reading its answer for longest, if for at least 5 s or a tenth of `stall`.
+  /// - the one that has been reading its answer for longest, if for at least 5 s or a tenth of `readTimeout`.
   /// Without such a connection the new one gets 503.
-  std::size_t connections = 1024;
-  std::size_t head = std::size_t{64} * 1024;             ///< bytes of request line and headers; beyond it 431
-  std::size_t headers = 256;                             ///< number of headers; beyond it 431
-  std::size_t body = std::size_t{3} * 1024 * 1024;       ///< bytes, the limit of a real API server; beyond it 413
-  std::size_t answers = std::size_t{256} * 1024 * 1024;  ///< bytes of all answers that clients have not yet read
-  std::chrono::milliseconds firstByte{10'000};           ///< until the first byte of a new connection
-  std::chrono::milliseconds idle{120'000};               ///< between two requests of one connection
-  std::chrono::milliseconds request{60'000};             ///< from a request's first byte to its last; beyond it 408
-  std::chrono::milliseconds stall{10'000};               ///< without the client reading any of its answer
-  std::chrono::milliseconds answer{300'000};             ///< to read the whole answer; not for streams
+  std::size_t maxConnections = 1024;
+  std::size_t maxHeadBytes = std::size_t{64} * 1024;        ///< bytes of request line and headers; beyond it 431
+  std::size_t maxHeaders = 256;                             ///< number of headers; beyond it 431
+  std::size_t maxBodyBytes = std::size_t{3} * 1024 * 1024;  ///< bytes, the limit of a real API server; beyond it 413
+  std::size_t maxUnreadBytes = std::size_t{256} * 1024 * 1024;  ///< bytes of all answers that clients have not yet read
+  std::chrono::milliseconds firstByteTimeout{10'000};           ///< until the first byte of a new connection
+  std::chrono::milliseconds idleTimeout{120'000};               ///< between two requests of one connection
+  std::chrono::milliseconds requestTimeout{60'000};  ///< from a request's first byte to its last; beyond it 408
+  std::chrono::milliseconds readTimeout{10'000};     ///< without the client reading any of its answer
+  std::chrono::milliseconds answerTimeout{300'000};  ///< to read the whole answer; not for streams
 };
 
 /// PEM files for mutual TLS: the listener's certificate followed by its chain, its key, and the CA that must have

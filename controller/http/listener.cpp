@@ -112,10 +112,10 @@ class Connections {
   /// thread.
   bool endIdleConnection() {
     base::MutexLock lock(mutex_);
-    if (open_.size() < limits_.connections) return true;
-    if (living() >= limits_.connections && !endOne()) return false;
+    if (open_.size() < limits_.maxConnections) return true;
+    if (living() >= limits_.maxConnections && !endOne()) return false;
     return left_.wait_for(lock, kCloseTimeout,
-                          [&]() EGPU_REQUIRES(mutex_) { return open_.size() < limits_.connections; });
+                          [&]() EGPU_REQUIRES(mutex_) { return open_.size() < limits_.maxConnections; });
   }
   /// Ends a connection to free a descriptor or a thread. Returns false if no connection may be ended.
   bool endIdle() {
@@ -158,7 +158,7 @@ class Connections {
   /// readers while all answers together exceed Limits::answers.
   void hold(Activity& activity, std::size_t bytes) {
     base::MutexLock lock(mutex_);
-    while (pending_ + bytes > limits_.answers) {
+    while (pending_ + bytes > limits_.maxUnreadBytes) {
       Activity* slowest = longest(Phase::writing);
       if (slowest == nullptr) break;
       pending_ -= std::exchange(slowest->pending, 0);
@@ -240,7 +240,7 @@ class Connections {
     std::vector<Activity*> givingWay;
     for (const auto& [number, activity] : open_)
       if (!activity->ended && activity->givesWay) givingWay.push_back(activity);
-    if (givingWay.size() > limits_.connections / 2) {
+    if (givingWay.size() > limits_.maxConnections / 2) {
       end(*givingWay.front());  // the oldest, so that new requests of this kind are also answered
       return true;
     }
@@ -251,7 +251,7 @@ class Connections {
       found = reading;
     if (found == nullptr) {
       found = longest(Phase::writing);
-      const auto patience = std::min<Steady::duration>(kSlowReader, limits_.stall / kSlowReaderPart);
+      const auto patience = std::min<Steady::duration>(kSlowReader, limits_.readTimeout / kSlowReaderPart);
       if (found == nullptr || stood(*found) < patience) return false;
     }
     end(*found);
@@ -279,8 +279,8 @@ class HttpServer final : public httplib::Server {
   /// tls: null = no TLS.
   HttpServer(http::Handler& handler, const Limits& limits, std::unique_ptr<Tls> tls)
       : handler_(handler), limits_(limits), tls_(std::move(tls)), connections_(limits_) {
-    set_payload_max_length(limits_.body);
-    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count());
+    set_payload_max_length(limits_.maxBodyBytes);
+    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idleTimeout).count());
     set_keep_alive_max_count(1'000'000);  // sent to clients in a header; no code enforces it
     // There are no routes. The library calls the error handler for every request, with its body read, and matches no
     // regular expression against the path.
@@ -357,9 +357,9 @@ class HttpServer final : public httplib::Server {
     if (auto refused = current().connection->bodyRefused()) return refused;
     if (to.status != 404)  // any other status means that the library could not parse the request
       return RequestRefusal{to.status, "BadRequest", "the request can't be understood"};
-    if (from.body.size() > limits_.body)
+    if (from.body.size() > limits_.maxBodyBytes)
       return RequestRefusal{413, "RequestEntityTooLarge",
-                            "Request entity too large: limit is " + std::to_string(limits_.body)};
+                            "Request entity too large: limit is " + std::to_string(limits_.maxBodyBytes)};
     return std::nullopt;
   }
 

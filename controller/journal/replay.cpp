@@ -15,7 +15,7 @@ using scheduler::Decision;
 using scheduler::Request;
 using scheduler::Together;
 
-constexpr std::size_t kMaxHopeless = 64;  ///< maximum number of unschedulable groups that one retry() remembers
+constexpr std::size_t kMaxUnschedulable = 64;  ///< maximum number of unschedulable groups that one retry() remembers
 constexpr std::string_view kAssumed = "claim/";
 
 std::string ownKey(const std::string& uid) { return "replay/" + uid; }
@@ -315,7 +315,7 @@ void Replay::noLongerWaits(Claim& claim) {
 void Replay::retry() {
   if (!diverged_ || !freed_) return;
   freed_ = false;
-  std::vector<DecidedGroup> hopeless;
+  std::vector<DecidedGroup> unschedulable;
   for (auto at = pendingGroups_.begin(); at != pendingGroups_.end();) {
     const DecidedGroup group = (at++)->second;
     if (heldBack(*group.recorded)) continue;
@@ -324,12 +324,12 @@ void Replay::retry() {
              other.recorded->onlySuited == group.recorded->onlySuited &&
              other.recorded->suited == group.recorded->suited;
     };
-    if (std::any_of(hopeless.begin(), hopeless.end(), alike)) continue;
+    if (std::any_of(unschedulable.begin(), unschedulable.end(), alike)) continue;
     const auto together = decide(group);
     if (!together.decisions.empty())
       settle(group, together);
-    else if (hopeless.size() < kMaxHopeless)
-      hopeless.push_back(group);
+    else if (unschedulable.size() < kMaxUnschedulable)
+      unschedulable.push_back(group);
   }
 }
 

@@ -148,7 +148,7 @@ void ReflectorLoop::report(const Status& status, std::string_view what) {
 
 milliseconds ReflectorLoop::nextDelay() {
   const auto now = client_.clock().now();
-  if (failures_ > 0 && now - lastFailure_ >= options_.resetBackoff) failures_ = 0;
+  if (failures_ > 0 && now - lastFailure_ >= options_.backoffResetAfter) failures_ = 0;
   lastFailure_ = now;
   milliseconds ceiling = options_.backoff;
   for (int i = 0; i < failures_ && ceiling < options_.maxBackoff; ++i) ceiling *= 2;

@@ -257,7 +257,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::cls:
       return classes_.step(object.name, stop);
     case Concern::plugin:
-      return sweeper_.plugin(object.name, stop);
+      return sweeper_.sweepPlugin(object.name, stop);
     case Concern::calls:
       return calls(object.name, stop);
     case Concern::quota:

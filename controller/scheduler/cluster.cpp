@@ -126,15 +126,16 @@ std::optional<v1alpha::Card> Cluster::describe(std::string_view name) const {
   return state_->cardOf(id);
 }
 
-std::vector<Taken> Cluster::takes(std::string_view card) const {
-  std::vector<Taken> takes;
+std::vector<HolderAllocation> Cluster::allocationsOn(std::string_view card) const {
+  std::vector<HolderAllocation> allocations;
   const CardId id = state_->findCard(card);
-  if (id == kNone) return takes;
-  state_->eachTake(id, [&takes](std::string_view uid, const Amount& charged, const NodeAmount& ofNode) {
-    takes.push_back({std::string(uid), charged, ofNode});
+  if (id == kNone) return allocations;
+  state_->eachTake(id, [&allocations](std::string_view uid, const Amount& charged, const NodeAmount& ofNode) {
+    allocations.push_back({std::string(uid), charged, ofNode});
   });
-  std::sort(takes.begin(), takes.end(), [](const Taken& a, const Taken& b) { return a.uid < b.uid; });
-  return takes;
+  std::sort(allocations.begin(), allocations.end(),
+            [](const HolderAllocation& a, const HolderAllocation& b) { return a.uid < b.uid; });
+  return allocations;
 }
 
 std::vector<std::string> Cluster::cardsOf(std::string_view node) const {

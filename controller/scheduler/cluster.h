@@ -59,7 +59,7 @@ struct CardView {
 struct Placement;
 
 /// Allocation of one holder on a card, and on the card's node.
-struct Taken {
+struct HolderAllocation {
   std::string uid;
   Amount charged;
   NodeAmount ofNode;
@@ -137,7 +137,7 @@ class Cluster {
   /// Returns the full description of a card.
   std::optional<v1alpha::Card> describe(std::string_view name) const;
   /// Returns the allocations on a card, by uid.
-  std::vector<Taken> takes(std::string_view card) const;
+  std::vector<HolderAllocation> allocationsOn(std::string_view card) const;
   /// Returns the card object names of a node, by index, then uuid.
   std::vector<std::string> cardsOf(std::string_view node) const;
   std::vector<std::string> nodes() const;

@@ -32,7 +32,7 @@ class Deciding {
  private:
   bool fits(NodeId id) {
     const NodeRecord& node = state_.nodes[id];
-    if (!node.offered() || !nodeBelowLimit(node, request_) || !nodeHasCapacity(node, request_)) return false;
+    if (!node.offered() || !isBelowClaimLimit(node, request_) || !nodeHasCapacity(node, request_)) return false;
     return cards_.fits(node) && (!suits_ || suits_(node.name));
   }
 

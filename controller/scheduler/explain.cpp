@@ -145,7 +145,7 @@ class Explaining {
       for (const CardId id : node.cards) {
         const CardRecord& card = state_.cards[id];
         const Need& need = needs_.of(card.type);
-        if (need.possible() && cardFits(card, need, request_))
+        if (need.possible() && canHold(card, need, request_))
           capacity += total.capacityOn(state_.types[card.type], card.free());
       }
       if (capacity >= total.steps()) return void(fault(enough_, "without a set of cards that it can be divided over"));
@@ -157,7 +157,7 @@ class Explaining {
     return !isLimitedToPinned(request_) && std::any_of(node.cards.begin(), node.cards.end(), [&](CardId id) {
       const CardRecord& card = state_.cards[id];
       const Need& need = needs_.of(card.type);
-      return isPinned(state_, request_, id) && !(need.possible() && cardFits(card, need, request_));
+      return isPinned(state_, request_, id) && !(need.possible() && canHold(card, need, request_));
     });
   }
 
@@ -166,7 +166,7 @@ class Explaining {
     if (node.cards.empty() && request_.cards > 0) return "without cards";
     if (!node.hasObject) return "without a Node object";
     if (!node.offered()) return "unschedulable (not ready, cordoned or being deleted)";
-    if (!nodeBelowLimit(node, request_))
+    if (!isBelowClaimLimit(node, request_))
       return "at the limit of " + counted(request_.maxClaimsPerNode, "claim") + " per node";
     if (!suits_ || suits_(node.name)) return {};
     std::string why = whyUnsuited_ ? whyUnsuited_(node.name) : std::string();
@@ -211,7 +211,7 @@ class Explaining {
     ++quota_.before;
     if (need.verdict == TypeVerdict::overQuota) return fault(quota_, "over a quota of the namespace");
     ++isolation_.before;
-    if (!modeFits(card, need.mode)) return fault(isolation_, otherMode(card, need.mode));
+    if (!canTakeMode(card, need.mode)) return fault(isolation_, otherMode(card, need.mode));
     ++claims_.before;
     if (request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard)
       return fault(claims_, "at the limit of " + counted(request_.maxClaimsPerCard, "claim") + " per card");

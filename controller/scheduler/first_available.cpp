@@ -23,7 +23,7 @@ std::size_t Combinations::size() const {
   return product;
 }
 
-bool Combinations::count() {
+bool Combinations::advance() {
   for (std::size_t claim = at_.size(); claim-- > 0;) {
     if (++at_[claim] < counts_[claim]) return true;
     at_[claim] = 0;
@@ -31,7 +31,7 @@ bool Combinations::count() {
   return false;
 }
 
-bool Combinations::hopeless() const {
+bool Combinations::hasUnschedulable() const {
   for (std::size_t claim = 0; claim < at_.size(); ++claim)
     if (unschedulable_.contains({claim, at_[claim]})) return true;
   return false;
@@ -40,8 +40,8 @@ bool Combinations::hopeless() const {
 bool Combinations::next() {
   if (tried_ == kMax) return false;
   do {
-    if (!count()) return false;
-  } while (hopeless());
+    if (!advance()) return false;
+  } while (hasUnschedulable());
   ++tried_;
   return true;
 }

@@ -39,8 +39,8 @@ class Combinations {
   void ruleOut(std::size_t claim, std::size_t alternative) { unschedulable_.insert({claim, alternative}); }
 
  private:
-  bool count();
-  bool hopeless() const;
+  bool advance();
+  bool hasUnschedulable() const;
 
   std::vector<std::size_t> counts_, at_;
   std::set<std::pair<std::size_t, std::size_t>> unschedulable_;

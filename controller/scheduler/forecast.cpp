@@ -74,7 +74,7 @@ class Forecasting {
     for (CardId id : node.cards) {
       const CardRecord& card = state_.cards[id];
       const Need& need = needs_.of(card.type);
-      if (!need.possible() || !cardFits(card, need, request_)) continue;
+      if (!need.possible() || !canHold(card, need, request_)) continue;
       const int64_t n = timesOn(card, need);
       if (n == kUnbounded) return false;
       counts[state_.types[card.type].model] += n;

@@ -142,12 +142,12 @@ class Gathering {
     const NodeId id = state.findNode(decision.node);
     if (id == kNone || (members_[i].suits && !members_[i].suits(decision.node))) return false;
     const NodeRecord& node = state.nodes[id];
-    return node.offered() && nodeBelowLimit(node, request) && nodeHasCapacity(node, request) &&
+    return node.offered() && isBelowClaimLimit(node, request) && nodeHasCapacity(node, request) &&
            std::all_of(decision.placements.begin(), decision.placements.end(), [&](const Placement& each) {
              const CardId card = state.findCard(each.card, each.hint);
              return card != kNone && state.cards[card].node == id &&
-                    cardFits(state.cards[card],
-                             {TypeVerdict::suits, each.granted, each.charged, modeOf(state, request)}, request);
+                    canHold(state.cards[card], {TypeVerdict::suits, each.granted, each.charged, modeOf(state, request)},
+                            request);
            });
   }
 

@@ -96,7 +96,7 @@ class Preempting {
   Cost boundOf(CardId id, const Need& need) const {
     const CardRecord& card = state_.cards[id];
     const int64_t claims = card.claims();
-    if (request_.wholeCards || modeBlocks(card, need.mode))
+    if (request_.wholeCards || hasOtherMode(card, need.mode))
       return {claims, {0, 0, std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims)}};
     const Amount free = card.free();
     const Amount lacking{std::max<int64_t>(0, need.charged.core - free.core),
@@ -196,12 +196,12 @@ class Preempting {
     for (CardId c : node.cards) {
       const CardRecord& card = state_.cards[c];
       const Need& need = needs_.of(card.type);
-      if (card.healthy && need.possible() && modeOffered(card, need.mode) && isAllowedByPin(state_, request_, c))
+      if (card.healthy && need.possible() && offersMode(card, need.mode) && isAllowedByPin(state_, request_, c))
         here.push_back({boundOf(c, need), id, c});
     }
     const bool split = divides(request_);
     if (here.empty() || (!split && here.size() < wanted)) return;
-    if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_)) {
+    if (request_.cards == 1 && !split && isBelowClaimLimit(node, request_) && nodeHasCapacity(node, request_)) {
       add(std::move(here), id, places);
       return;
     }

@@ -38,7 +38,7 @@ class Judging {
   bool fits(NodeId id) {
     if (!cards_) return false;
     const NodeRecord& node = state_.nodes[id];
-    return node.offered() && nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_) && cards_->fits(node);
+    return node.offered() && isBelowClaimLimit(node, request_) && nodeHasCapacity(node, request_) && cards_->fits(node);
   }
 
   /// Score of a node that fits. For several requests, decideTogether() uses the fill where fragmentation uses the

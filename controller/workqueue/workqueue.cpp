@@ -226,7 +226,7 @@ std::optional<std::string> WorkQueue::tryGet() {
   return report(std::move(taken));
 }
 
-WorkQueue::Taken WorkQueue::take(const std::deque<std::string>::iterator& position) {
+WorkQueue::DequeuedKey WorkQueue::take(const std::deque<std::string>::iterator& position) {
   std::string key = takeFrom(position);
   auto& since = processing_.at(key).since;
   const Steady now = clock_.now();
@@ -237,7 +237,7 @@ WorkQueue::Taken WorkQueue::take(const std::deque<std::string>::iterator& positi
   return {std::move(key), waited, depth};
 }
 
-std::string WorkQueue::report(Taken taken) {
+std::string WorkQueue::report(DequeuedKey taken) {
   metrics_.observe("elasticgpu_workqueue_queue_duration_seconds", taken.waited.count(), labels_);
   metrics_.set("elasticgpu_workqueue_depth", static_cast<double>(taken.depth), labels_);
   return std::move(taken.key);

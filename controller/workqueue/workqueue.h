@@ -117,7 +117,7 @@ class WorkQueue {
     Steady at;          ///< time at which `tokens` was computed
   };
   /// A key that a worker takes, with the values of its metrics.
-  struct Taken {
+  struct DequeuedKey {
     std::string key;
     std::chrono::duration<double> waited;  ///< since the key became ready
     std::size_t depth;
@@ -136,9 +136,9 @@ class WorkQueue {
   void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took)
       EGPU_REQUIRES(mutex_);
   std::string takeFrom(const std::deque<std::string>::iterator& position) EGPU_REQUIRES(mutex_);
-  Taken take(const std::deque<std::string>::iterator& position) EGPU_REQUIRES(mutex_);
+  DequeuedKey take(const std::deque<std::string>::iterator& position) EGPU_REQUIRES(mutex_);
   /// Updates the metrics, and returns the key.
-  std::string report(Taken taken) EGPU_EXCLUDES(mutex_);
+  std::string report(DequeuedKey taken) EGPU_EXCLUDES(mutex_);
   void wakeWorker() EGPU_REQUIRES(mutex_);
   std::chrono::milliseconds bucketDelay(const std::string& group) EGPU_REQUIRES(mutex_);
 

@@ -48,8 +48,8 @@ class TlsTest : public ::testing::Test {
   void SetUp() override {
     use(servers);
     files.clientCa = write("ca.crt", clients.pem());
-    limits.firstByte = std::chrono::milliseconds(500);
-    limits.body = 1 << 20;
+    limits.firstByteTimeout = std::chrono::milliseconds(500);
+    limits.maxBodyBytes = 1 << 20;
   }
   void start() {
     auto listening = listen("127.0.0.1:0", echo, limits, files);
@@ -146,7 +146,7 @@ TEST_F(TlsTest, AnOldProtocolIsRefused) {
 }
 
 TEST_F(TlsTest, ASilentClientHoldsNobodyUp) {
-  limits.connections = 2;
+  limits.maxConnections = 2;
   start();
   std::vector<int> silent;
   for (int i = 0; i < 2; ++i) {

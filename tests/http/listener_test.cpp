@@ -343,7 +343,7 @@ class LimitsTest : public ::testing::Test {
 };
 
 TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
-  limits.connections = 4;
+  limits.maxConnections = 4;
   start();
   std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 4; ++i) {
@@ -361,7 +361,7 @@ TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
 }
 
 TEST_F(LimitsTest, AThousandIdleConnectionsBlockNobody) {
-  limits.connections = 64;
+  limits.maxConnections = 64;
   start();
   std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 900; ++i) idle.push_back(connect());
@@ -369,7 +369,7 @@ TEST_F(LimitsTest, AThousandIdleConnectionsBlockNobody) {
 }
 
 TEST_F(LimitsTest, RequestsThatArriveSlowlyGoBeforeThoseBeingAnswered) {
-  limits.connections = 3;
+  limits.maxConnections = 3;
   start();
   auto answered = connect(), slow = connect(), slower = connect();
   answered->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -382,14 +382,14 @@ TEST_F(LimitsTest, RequestsThatArriveSlowlyGoBeforeThoseBeingAnswered) {
 }
 
 TEST_F(LimitsTest, RequestsThatNeverArriveBlockNobody) {
-  limits.connections = 64;
+  limits.maxConnections = 64;
   start();
   std::deque<std::unique_ptr<RawClient>> slow;
   const auto more = [&](int n) {
     for (; n > 0; --n) {
       slow.push_back(connect());
       slow.back()->send("GET /fine HTTP/1.1\r\nX");
-      if (slow.size() > limits.connections) slow.pop_front();
+      if (slow.size() > limits.maxConnections) slow.pop_front();
     }
   };
   more(200);
@@ -402,7 +402,7 @@ TEST_F(LimitsTest, RequestsThatNeverArriveBlockNobody) {
 }
 
 TEST_F(LimitsTest, AConnectionThatIsNotUsedGoesBeforeARequestThatArrives) {
-  limits.connections = 2;
+  limits.maxConnections = 2;
   start();
   auto arriving = connect(), unused = connect();
   arriving->send("GET /fine HTT");
@@ -417,7 +417,7 @@ TEST_F(LimitsTest, AConnectionThatIsNotUsedGoesBeforeARequestThatArrives) {
 }
 
 TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsRefused) {
-  limits.connections = 2;
+  limits.maxConnections = 2;
   start();
   auto a = connect(), b = connect();
   for (auto* each : {a.get(), b.get()}) each->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -430,7 +430,7 @@ TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsRefused) {
 }
 
 TEST_F(LimitsTest, RequestsThatGiveWayBlockNobody) {
-  limits.connections = 4;
+  limits.maxConnections = 4;
   start();
   std::vector<std::unique_ptr<RawClient>> many;
   for (int i = 0; i < 4; ++i) {
@@ -461,7 +461,7 @@ TEST_F(LimitsTest, RequestsThatGiveWayBlockNobody) {
 }
 
 TEST_F(LimitsTest, AFewRequestsThatGiveWayStayBeforeIdleConnections) {
-  limits.connections = 4;
+  limits.maxConnections = 4;
   start();
   auto a = connect(), b = connect();
   for (auto* each : {a.get(), b.get()}) each->send("GET /yield HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -473,7 +473,7 @@ TEST_F(LimitsTest, AFewRequestsThatGiveWayStayBeforeIdleConnections) {
 }
 
 TEST_F(LimitsTest, WhatDoesNotGiveWayIsNotCutOff) {
-  limits.connections = 2;
+  limits.maxConnections = 2;
   start();
   auto a = connect(), b = connect();
   for (auto* each : {a.get(), b.get()}) {
@@ -537,7 +537,7 @@ TEST_F(LimitsTest, HeadersAreBounded) {
 }
 
 TEST_F(LimitsTest, BodiesAreBoundedHoweverTheyAreSent) {
-  limits.body = 1000;
+  limits.maxBodyBytes = 1000;
   start();
   EXPECT_THAT(ask("POST /x HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x')),
               StartsWith("HTTP/1.1 200"));
@@ -583,7 +583,7 @@ TEST_F(LimitsTest, TheBodyOfAGetIsNoSecondRequest) {
 }
 
 TEST_F(LimitsTest, WhoAnswersNothingIsLetGo) {
-  limits.firstByte = std::chrono::milliseconds(20);
+  limits.firstByteTimeout = std::chrono::milliseconds(20);
   start();
   auto silent = connect();
   EXPECT_EQ(silent->until("never"), "");
@@ -591,7 +591,7 @@ TEST_F(LimitsTest, WhoAnswersNothingIsLetGo) {
 }
 
 TEST_F(LimitsTest, ARequestThatDoesNotArriveIsAnsweredSo) {
-  limits.request = std::chrono::milliseconds(50);
+  limits.requestTimeout = std::chrono::milliseconds(50);
   start();
   for (const char* part : {"GET /x HTTP/1.1\r\nHost", "POST /x HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc",
                            "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"})
@@ -599,7 +599,7 @@ TEST_F(LimitsTest, ARequestThatDoesNotArriveIsAnsweredSo) {
 }
 
 TEST_F(LimitsTest, DrippingBytesBuysNoTime) {
-  limits.request = std::chrono::milliseconds(50);
+  limits.requestTimeout = std::chrono::milliseconds(50);
   start();
   RawClient c(listener->address());
   c.send("GET /x HTTP/1.1\r\n");
@@ -613,8 +613,8 @@ TEST_F(LimitsTest, DrippingBytesBuysNoTime) {
 }
 
 TEST_F(LimitsTest, WhoDoesNotTakeItsAnswerIsLetGo) {
-  limits.stall = std::chrono::milliseconds(50);
-  limits.connections = 1;
+  limits.readTimeout = std::chrono::milliseconds(50);
+  limits.maxConnections = 1;
   echo.large = std::size_t{64} * 1024 * 1024;
   start();
   auto slow = connect();
@@ -624,20 +624,20 @@ TEST_F(LimitsTest, WhoDoesNotTakeItsAnswerIsLetGo) {
 }
 
 TEST_F(LimitsTest, WhoTakesNoAnswersBlocksNobody) {
-  limits.stall = std::chrono::milliseconds(10'000);
-  limits.connections = 2;
+  limits.readTimeout = std::chrono::milliseconds(10'000);
+  limits.maxConnections = 2;
   echo.large = std::size_t{64} * 1024 * 1024;
   start();
   auto a = connect(), b = connect();
   for (auto* each : {a.get(), b.get()}) each->send("GET /large HTTP/1.1\r\n\r\n");
   for (auto* each : {a.get(), b.get()}) EXPECT_THAT(each->until("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
-  std::this_thread::sleep_for(limits.stall / 10);
+  std::this_thread::sleep_for(limits.readTimeout / 10);
   EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
 }
 
 TEST_F(LimitsTest, SlowReadersDoNotPileUpAnswers) {
   echo.large = std::size_t{16} * 1024 * 1024;
-  limits.answers = std::size_t{40} * 1024 * 1024;
+  limits.maxUnreadBytes = std::size_t{40} * 1024 * 1024;
   start();
   std::vector<std::unique_ptr<RawClient>> slow;
   for (int i = 0; i < 5; ++i) {

@@ -56,7 +56,7 @@ std::string modeOn(const v1alpha::Card& card, const Request& r) {
   return r.isolation != "auto" ? r.isolation : limited ? "limiter" : "";
 }
 
-bool modeFits(const PlainCard& plain, const Request& r) {
+bool canTakeMode(const PlainCard& plain, const Request& r) {
   if (r.wholeCards) return true;
   const std::string mode = modeOn(plain.info.card, r);
   const auto limiter = plain.info.card.attributes.find("limiter");
@@ -164,7 +164,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const bool divided = r.split != Split::none && !r.wholeCards;
       if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;
       if (pins == r.cards && !isPinned(cardName)) continue;
-      if (!modeFits(plain, r)) continue;
+      if (!canTakeMode(plain, r)) continue;
       if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.allocations.size()) >= r.maxClaimsPerCard) continue;
       if (r.wholeCards && !plain.allocations.empty()) continue;
       if (!r.wholeCards && !divided &&

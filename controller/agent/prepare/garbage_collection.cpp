@@ -23,7 +23,7 @@ Status ClaimPreparer::garbageCollect(std::stop_token stop) {
   Status first;
   std::size_t left = 0;
   for (const auto& entry : *entries) {
-    const Status s = entry.spec ? unused(entry, stop) : unreadable(entry, stop);
+    const Status s = entry.spec ? unprepareIfUnused(entry, stop) : recoverUnreadable(entry, stop);
     if (s.ok()) continue;
     log::debug("a CDI file is left as it is", {{"device", entry.deviceUid}, {"why", s.str()}});
     if (left++ == 0) first = Status(s.code(), "device " + entry.deviceUid + ": " + s.message());
@@ -31,13 +31,13 @@ Status ClaimPreparer::garbageCollect(std::stop_token stop) {
   }
   // If the API is unavailable, every file fails: reports the first failure and a count.
   if (left > 1) first = Status(first.code(), first.message() + "; and " + std::to_string(left - 1) + " more");
-  const Status staged = unstageLeft(nullptr, stop), aside = removeSetAside({}, stop);
+  const Status staged = unstageLeftovers(nullptr, stop), aside = removeSetAside({}, stop);
   if (!first.ok()) return first;
   return staged.ok() ? aside : staged;
 }
 
 /// (L1): unprepares a device that no pod of this node uses.
-Status ClaimPreparer::unused(const cdi::Folder::StoredSpec& entry, std::stop_token stop) {
+Status ClaimPreparer::unprepareIfUnused(const cdi::Folder::StoredSpec& entry, std::stop_token stop) {
   const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
   if (auto s = checkNames(claim); !s.ok()) return s;
   const auto held = locks_.hold(claim.str(), stop);
@@ -81,7 +81,7 @@ Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token s
 }
 
 /// (L2): prepares the claim again, or removes the file.
-Status ClaimPreparer::unreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop) {
+Status ClaimPreparer::recoverUnreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop) {
   log::error("a CDI file can't be read", {{"why", entry.spec.status().str()}});
   const auto known = devices(stop);
   if (!known) return known.status();
@@ -99,8 +99,8 @@ Status ClaimPreparer::unreadable(const cdi::Folder::StoredSpec& entry, std::stop
 }
 
 /// (L2) for the claim that the kubelet unprepares; requires the claim's lock. Such a file blocks all other claims.
-Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
-                                   std::stop_token stop) {
+Status ClaimPreparer::removeUnreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
+                                         std::stop_token stop) {
   if (std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.spec.ok(); }))
     return Status::okay();
   const auto known = devices(stop);
@@ -142,11 +142,11 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::s
 }
 
 /// (L4). `given`: the claim that the kubelet unprepares; its lock is held. Null at the start.
-Status ClaimPreparer::unstageLeft(const ClaimRef* given, std::stop_token stop) {
+Status ClaimPreparer::unstageLeftovers(const ClaimRef* given, std::stop_token stop) {
   if (options_.permitted.hostRoot.empty()) return Status::okay();  // simulated nodes share one folder
   const auto& folder = options_.permitted.stateFolder;
   std::set<std::string> staged = stagedIn(folder);
-  std::erase_if(staged, [&](const auto& uid) { return filed(uid); });
+  std::erase_if(staged, [&](const auto& uid) { return hasFile(uid); });
   if (staged.empty()) return Status::okay();
   const auto known = devices(stop);
   if (!known) return known.status();
@@ -160,7 +160,7 @@ Status ClaimPreparer::unstageLeft(const ClaimRef* given, std::stop_token stop) {
   return first;
 }
 
-bool ClaimPreparer::filed(const std::string& deviceUid) {
+bool ClaimPreparer::hasFile(const std::string& deviceUid) {
   const auto found = folder_.find(deviceUid);
   return !found || *found;
 }
@@ -174,7 +174,7 @@ Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef
   if (!thatOne && !held) return {Code::cancelled, "stopped"};
   const auto pods = thatOne ? users_.runningPodOf(claim, stop) : anyPodOf(claim, stop);
   if (!pods) return pods.status();
-  return !pods->empty() || filed(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid, stop);
+  return !pods->empty() || hasFile(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid, stop);
 }
 
 /// Returns a pod of this node that names the claim; empty if there is none.

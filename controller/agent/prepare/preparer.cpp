@@ -51,7 +51,7 @@ Status withClaim(const ClaimRef& claim, const Status& why) {
 }
 
 cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device,
-                 const std::vector<AuthorizedDevice>& company) {
+                 const std::vector<AuthorizedDevice>& companions) {
   cdi::Spec spec;
   spec.device = device.metadata.name;
   spec.deviceUid = device.metadata.uid;
@@ -60,7 +60,7 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device,
   spec.claimUid = claim.uid;
   spec.provisioner = device.spec.provisioner;
   spec.cards = v1alpha::cardsInForce(device);
-  for (const auto& other : company)
+  for (const auto& other : companions)
     spec.beside.push_back({other.device.spec.claimRef->name, other.device.metadata.uid});
   return spec;
 }
@@ -135,7 +135,7 @@ ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, ku
       plugins_(plugins),
       events_(events),
       folder_(folder),
-      fence_(folder),
+      capacityGuard_(folder),
       options_(std::move(options)),
       limiter_(options_.maxCalls) {}
 
@@ -187,19 +187,19 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   if (!named) return named.status();
   auto grant = authorizePrepare(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
-  if (auto s = takeAsFound(*grant); !s.ok()) return s;
-  auto company = coClaimsOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
-  if (!company) return company.status();
-  for (auto& other : *company) numberAsFound(other);
-  cdi::Spec spec = specOf(claim, grant->device, *company);
-  nameStart(spec, *grant);
+  if (auto s = useDiscoveredCards(*grant); !s.ok()) return s;
+  auto companions = coClaimsOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
+  if (!companions) return companions.status();
+  for (auto& other : *companions) useDiscoveredMinors(other);
+  cdi::Spec spec = specOf(claim, grant->device, *companions);
+  recordBoot(spec, *grant);
   const auto there = folder_.find(spec.deviceUid);
   if (!there) return there.status();
   if (*there && (*there)->ready && (*there)->spec) countWhatRuns(spec, *(*there)->spec);
   if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec)) {
     const auto& file = *(*there)->spec;
     if (options_.boot.empty()) return idsOf(file);  // (P5)
-    auto edits = madeNow(*grant, *company);
+    auto edits = currentEdits(*grant, *companions);
     if (!edits) return edits.status();
     auto wanted = spec;
     wanted.edits = std::move(*edits);
@@ -210,24 +210,24 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   const auto plugin = pluginOf(spec.provisioner);
   if (!plugin) return plugin.status();
   const auto request = requestFor(*grant);
-  makeNodes();
-  if (auto s = fence_.reserve(spec, grant->cards); !s.ok()) return s;  // (P1)
-  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;      // (P2)
-  if (auto s = mount(*grant, *company, spec); !s.ok()) return s;       // (P3)
-  linkNodes(spec);
+  createMissingNodes();
+  if (auto s = capacityGuard_.reserve(spec, grant->cards); !s.ok()) return s;  // (P1)
+  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;              // (P2)
+  if (auto s = mount(*grant, *companions, spec); !s.ok()) return s;            // (P3)
+  linkDeviceNodes(spec);
   if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
   return idsOf(spec);  // (P5)
 }
 
 /// Sets the cards' current minor numbers, as the API may be late.
-void ClaimPreparer::numberAsFound(AuthorizedDevice& grant) const {
+void ClaimPreparer::useDiscoveredMinors(AuthorizedDevice& grant) const {
   const auto& shares = v1alpha::cardsInForce(grant.device);
   for (std::size_t i = 0; options_.found && i < shares.size(); ++i)
     if (const auto found = options_.found(shares[i].name)) grant.cards[i].index = found->index;
 }
 
-void ClaimPreparer::nameStart(cdi::Spec& spec, const AuthorizedDevice& grant) const {
+void ClaimPreparer::recordBoot(cdi::Spec& spec, const AuthorizedDevice& grant) const {
   if (options_.boot.empty()) return;
   spec.boot = options_.boot;
   for (const auto& card : grant.cards) spec.minors.push_back(card.index);
@@ -246,7 +246,7 @@ bool ClaimPreparer::isStale(const cdi::Spec& spec) const {
     const auto found = options_.found ? options_.found(spec.cards[i].name) : std::nullopt;
     if (!found) continue;
     if (i >= spec.minors.size() || found->index != spec.minors[i]) return true;
-    driver = found->driver;  // the last card's, as in nameStart()
+    driver = found->driver;  // the last card's, as in recordBoot()
   }
   return driver != spec.driver;
 }
@@ -259,7 +259,7 @@ Status ClaimPreparer::refresh(std::stop_token stop) {
     // A file that has disappeared was removed by another agent.
     const bool unread = !entry.spec && entry.spec.status().code() != Code::notFound;
     if (!unread && (!entry.ready || !entry.spec || !isStale(*entry.spec))) continue;
-    const auto status = unread ? unreadable(entry, stop) : refreshFile(entry, stop);
+    const auto status = unread ? recoverUnreadable(entry, stop) : refreshFile(entry, stop);
     if (first.ok() && !status.ok()) first = status;
     if (stop.stop_requested()) break;
   }
@@ -291,8 +291,8 @@ Status ClaimPreparer::refreshFile(const cdi::Folder::StoredSpec& entry, const st
 }
 
 /// Limits the cards to this node's state: the smaller of the API's amounts and the found ones.
-Status ClaimPreparer::takeAsFound(AuthorizedDevice& grant) const {
-  numberAsFound(grant);
+Status ClaimPreparer::useDiscoveredCards(AuthorizedDevice& grant) const {
+  useDiscoveredMinors(grant);
   const auto& shares = v1alpha::cardsInForce(grant.device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& name = shares[i].name;
@@ -309,14 +309,14 @@ Status ClaimPreparer::takeAsFound(AuthorizedDevice& grant) const {
 }
 
 /// Creates missing device nodes before a plugin searches for them; does nothing on a simulated node.
-void ClaimPreparer::makeNodes() {
+void ClaimPreparer::createMissingNodes() {
   const auto& root = options_.permitted.hostRoot;
   if (root.empty()) return;
   for (const auto& missing : makeUvmNodes(root, "/proc/devices", ::mknodat))
     log::warn("a device node is missing and can't be made", {{"node", "/dev/" + missing}});
 }
 
-void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
+void ClaimPreparer::linkDeviceNodes(const cdi::Spec& spec) {
   const auto& root = options_.permitted.hostRoot;
   if (root.empty()) return;
   for (const auto& missing : linkDevices(root, spec.edits.deviceNodes))
@@ -336,18 +336,18 @@ Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceReq
 }
 
 /// (P3), except the links in /dev/char.
-Status ClaimPreparer::mount(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& company,
-                            cdi::Spec& spec) {
-  auto edits = madeNow(authorized, company);
+Status ClaimPreparer::writeEdits(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& companions,
+                                 cdi::Spec& spec) {
+  auto edits = currentEdits(authorized, companions);
   if (!edits) return edits.status();
   spec.edits = std::move(*edits);
   return folder_.write(spec);
 }
 
-Result<core::ContainerEdits> ClaimPreparer::madeNow(const AuthorizedDevice& authorized,
-                                                    const std::vector<AuthorizedDevice>& company) {
+Result<core::ContainerEdits> ClaimPreparer::currentEdits(const AuthorizedDevice& authorized,
+                                                         const std::vector<AuthorizedDevice>& companions) {
   std::vector<ClaimPart> parts;
-  for (const auto& other : company) {
+  for (const auto& other : companions) {
     auto edits = editsFor(other);
     if (!edits)
       return Status(edits.status().code(),
@@ -409,11 +409,11 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
     if (auto s = undo(entry, stop); !s.ok()) return s;
   }
   if (prepared) return Status::okay();
-  auto unread = unreadableOf(claim, *entries, stop);
+  auto unread = removeUnreadableOf(claim, *entries, stop);
   if (unread.code() == Code::conflict) return unread;
   // The next start tries again.
   if (!unread.ok()) log::warn("a CDI file that can't be read is kept", {{"why", unread.str()}});
-  if (const auto s = unstageLeft(&claim, stop); !s.ok()) log::warn("not unstaged", {{"why", s.str()}});
+  if (const auto s = unstageLeftovers(&claim, stop); !s.ok()) log::warn("not unstaged", {{"why", s.str()}});
   return Status::okay();
 }
 

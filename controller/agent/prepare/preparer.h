@@ -141,26 +141,27 @@ class ClaimPreparer {
                                                        std::stop_token stop);
   base::Result<std::vector<std::string>> tryAgain(const ClaimRef& claim, const base::Status& first,
                                                   std::stop_token stop);
-  base::Status takeAsFound(AuthorizedDevice& grant) const;
-  void numberAsFound(AuthorizedDevice& grant) const;
-  void nameStart(cdi::Spec& spec, const AuthorizedDevice& grant) const;
+  base::Status useDiscoveredCards(AuthorizedDevice& grant) const;
+  void useDiscoveredMinors(AuthorizedDevice& grant) const;
+  void recordBoot(cdi::Spec& spec, const AuthorizedDevice& grant) const;
   bool isStale(const cdi::Spec& spec) const;
   base::Status refreshFile(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
-  /// Returns the plugins' current edits for the device, with the variables of `company` merged.
-  base::Result<core::ContainerEdits> madeNow(const AuthorizedDevice& authorized,
-                                             const std::vector<AuthorizedDevice>& company);
-  void makeNodes();
-  void linkNodes(const cdi::Spec& spec);
+  /// Returns the plugins' current edits for the device, with the variables of `companions` merged.
+  base::Result<core::ContainerEdits> currentEdits(const AuthorizedDevice& authorized,
+                                                  const std::vector<AuthorizedDevice>& companions);
+  void createMissingNodes();
+  void linkDeviceNodes(const cdi::Spec& spec);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
-  base::Status mount(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& company, cdi::Spec& spec);
+  base::Status writeEdits(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& companions,
+                          cdi::Spec& spec);
   base::Result<core::ContainerEdits> editsFor(const AuthorizedDevice& authorized);
   base::Status undo(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   base::Status unstage(const cdi::Folder::StoredSpec& entry);
-  base::Status unused(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
-  base::Status unreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
-  base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
-                            std::stop_token stop);
-  base::Status unstageLeft(const ClaimRef* given, std::stop_token stop);
+  base::Status unprepareIfUnused(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
+  base::Status recoverUnreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
+  base::Status removeUnreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
+                                  std::stop_token stop);
+  base::Status unstageLeftovers(const ClaimRef* given, std::stop_token stop);
   base::Status unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
                              std::stop_token stop);
   base::Status unstageAnywhere(const std::string& deviceUid, const std::stop_token& stop);
@@ -169,7 +170,7 @@ class ClaimPreparer {
   base::Result<std::map<std::string, ClaimRef>> devices(std::stop_token stop);
   base::Result<bool> isAnother(const ClaimRef& claim, const std::stop_token& stop);
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
-  bool filed(const std::string& deviceUid);
+  bool hasFile(const std::string& deviceUid);
   base::Status forget(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   void report(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
               std::stop_token stop);
@@ -181,7 +182,7 @@ class ClaimPreparer {
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
-  CapacityGuard fence_;
+  CapacityGuard capacityGuard_;
   const PreparerOptions options_;
   ClaimLocks locks_;                     ///< by "namespace/name"
   CallLimiter limiter_;                  ///< limits calls of plugins

@@ -32,7 +32,7 @@ Outcome Auditor::step(const std::string& name, std::stop_token stop) {
     reported_.erase(name);
     return Outcome::done();
   }
-  auto swept = sweeper_.card(*card, stop);
+  auto swept = sweeper_.sweepCard(*card, stop);
   if (swept.kind != Outcome::Kind::done) return swept;
   bool changed = false;
   auto checked = hardware(*card, &changed, stop);

@@ -19,7 +19,7 @@ bool names(const cache::Gpu& device, const std::string& card) {
 }
 }  // namespace
 
-Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
+Outcome Sweeper::sweepCard(const cache::Gpu& card, std::stop_token stop) {
   for (const auto& [uid, entry] : card.spec.allocations) {
     const core::ObjectKey key{"", entry.device};
     auto cached = stores_.devices.get(key);
@@ -49,7 +49,7 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
   return written.status().code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(written.status());
 }
 
-Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {
+Outcome Sweeper::sweepPlugin(const std::string& name, std::stop_token stop) {
   const auto listing = provisioning_.list(name);
   if (!listing) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!listing->reply.ok()) return Outcome::done();  // its recovery is an event

@@ -27,9 +27,9 @@ class Sweeper {
         surplus_(writer, stores, events) {}
 
   /// (S1), (S3) and (S5) of one card.
-  Outcome card(const cache::Gpu& card, std::stop_token stop);
+  Outcome sweepCard(const cache::Gpu& card, std::stop_token stop);
   /// (S2) of one plugin: lists the keys of the plugin first, then the devices of the API server.
-  Outcome plugin(const std::string& name, std::stop_token stop);
+  Outcome sweepPlugin(const std::string& name, std::stop_token stop);
 
  private:
   Writer& writer_;

@@ -224,8 +224,8 @@ std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(con
     const auto passed = passedSince(memory.last);
     // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their
     // capacity, and evicts other victims the next time.
-    if (capacityIsFreed && memory.atOnce < kRewritesAtOnce)
-      ++memory.atOnce;
+    if (capacityIsFreed && memory.writesWithoutWait < kRewritesAtOnce)
+      ++memory.writesWithoutWait;
     else if (passed < wait)
       return EnsureResult{State::waiting, wait - passed};
   }

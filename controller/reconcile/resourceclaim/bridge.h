@@ -97,11 +97,11 @@ class ResourceClaimBridge {
   static bool isOthers(const core::ResourceClaim& resourceClaim);
 
  private:
-  struct Memory {
+  struct WriteRecord {
     std::string uid;  ///< uid of the ResourceClaim
     core::ObjectKey claim;
-    int writes = 0;  ///< writes of its allocation since the last reset
-    int atOnce = 0;  ///< number of these without a wait
+    int writes = 0;             ///< writes of its allocation since the last reset
+    int writesWithoutWait = 0;  ///< number of these without a wait
     base::Clock::Steady last{};
     std::set<std::string> pods;  ///< live pods at the last write, with their nodes
   };
@@ -130,7 +130,7 @@ class ResourceClaimBridge {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   mutable base::Mutex mutex_;
-  std::map<std::string, Memory> written_ EGPU_GUARDED_BY(mutex_);  ///< by "namespace/name"
+  std::map<std::string, WriteRecord> written_ EGPU_GUARDED_BY(mutex_);  ///< by "namespace/name"
   /// Times at which we removed an allocation that the scheduler had not cleared, by "namespace/name".
   std::map<std::string, base::Clock::Steady> withdrawn_ EGPU_GUARDED_BY(mutex_);
   /// Uids of the ResourceClaims that cannot be changed, by "namespace/name".

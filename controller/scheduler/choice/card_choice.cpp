@@ -10,17 +10,17 @@ CardChoice::CardChoice(const Cluster::State& state, const Request& request, cons
   if (divides(request)) total_.emplace(request);
 }
 
-bool CardChoice::cardFits(CardId id) {
+bool CardChoice::canHold(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  return need.possible() && scheduler::cardFits(card, need, request_) && isAllowedByPin(state_, request_, id);
+  return need.possible() && scheduler::canHold(card, need, request_) && isAllowedByPin(state_, request_, id);
 }
 
 void CardChoice::collect(const NodeRecord& node) {
   candidates_.clear();
   candidates_.reserve(node.cards.size());
   for (uint32_t place = 0; place < node.cards.size(); ++place)
-    if (const CardId id = node.cards[place]; cardFits(id))
+    if (const CardId id = node.cards[place]; canHold(id))
       candidates_.push_back({id, place, state_.usedOf(id), state_.capacityOf(id)});
 }
 
@@ -62,7 +62,7 @@ bool CardChoice::fits(const NodeRecord& node) {
   if (!total_ && policy_.takesAny && request_.pinnedCards.empty()) {
     int64_t count = 0;
     for (CardId id : node.cards)
-      if (cardFits(id) && ++count >= request_.cards) return true;
+      if (canHold(id) && ++count >= request_.cards) return true;
     return false;
   }
   collect(node);

@@ -30,7 +30,7 @@ class CardChoice {
   Decision choose(const NodeRecord& node);
 
  private:
-  bool cardFits(CardId id);
+  bool canHold(CardId id);
   void collect(const NodeRecord& node);
   /// Lets the policy choose among the collected cards. Returns false if too few fit, or a pinned one does not.
   bool applyPolicy(const NodeRecord& node, Chosen& chosen);

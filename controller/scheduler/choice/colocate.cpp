@@ -175,7 +175,7 @@ void copyNode(const Cluster& from, std::string_view node, Cluster& to) {
   for (const auto& card : from.cardsOf(node)) {
     to.upsertCard({card, *from.describe(card), from.findCard(card).healthy});
     const auto isolation = from.findCard(card).isolation;
-    for (const auto& taken : from.takes(card)) to.take(card, taken.uid, taken.charged, taken.ofNode, isolation);
+    for (const auto& taken : from.allocationsOn(card)) to.take(card, taken.uid, taken.charged, taken.ofNode, isolation);
   }
 }
 

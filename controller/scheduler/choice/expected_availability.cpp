@@ -40,7 +40,7 @@ std::optional<int64_t> ExpectedAvailability::on(NodeId id) {
 bool ExpectedAvailability::mayServe(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  return card.healthy && need.possible() && modeOffered(card, need.mode) && isAllowedByPin(state_, request_, id);
+  return card.healthy && need.possible() && offersMode(card, need.mode) && isAllowedByPin(state_, request_, id);
 }
 
 int64_t ExpectedAvailability::ageOf(std::string_view device) const {
@@ -50,8 +50,8 @@ int64_t ExpectedAvailability::ageOf(std::string_view device) const {
 int64_t ExpectedAvailability::secondsUntilCardFits(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  if (cardFits(card, need, request_)) return 0;
-  if (!request_.wholeCards && !inOnePiece_ && !modeBlocks(card, need.mode))
+  if (canHold(card, need, request_)) return 0;
+  if (!request_.wholeCards && !inOnePiece_ && !hasOtherMode(card, need.mode))
     return secondsUntilShareFits(card, id, need);
   int64_t last = 0;
   state_.eachTake(
@@ -79,7 +79,7 @@ int64_t ExpectedAvailability::secondsUntilShareFits(const CardRecord& card, Card
 
 std::optional<int64_t> ExpectedAvailability::secondsUntilNodeFits(NodeId id) const {
   const NodeRecord& node = state_.nodes[id];
-  if (nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_)) return 0;
+  if (isBelowClaimLimit(node, request_) && nodeHasCapacity(node, request_)) return 0;
   std::map<std::string_view, NodeAmount> claims;
   for (const CardId card : node.cards)
     state_.eachTake(card, [&](std::string_view device, const Amount&, const NodeAmount& amount) {
@@ -95,7 +95,7 @@ std::optional<int64_t> ExpectedAvailability::secondsUntilNodeFits(NodeId id) con
   for (const auto& [age, amount] : leaving) {
     then.use(amount, -1);
     --then.claims;
-    if (nodeBelowLimit(then, request_) && nodeHasCapacity(then, request_)) return age;
+    if (isBelowClaimLimit(then, request_) && nodeHasCapacity(then, request_)) return age;
   }
   return std::nullopt;
 }

@@ -47,15 +47,15 @@ std::string resolvedIsolation(const CardRecord& card, std::string_view parameter
 /// Returns the mode of the request's share of the card; empty = none, or a whole card.
 std::string isolationOf(const CardRecord& card, const Request& request);
 /// True if the card's node offers the mode of the request.
-inline bool modeOffered(const CardRecord& card, ModeId requested) {
+inline bool offersMode(const CardRecord& card, ModeId requested) {
   return card.limiter != static_cast<uint32_t>(LimiterSupport::missing) || resolvedMode(card, requested) != kLimiter;
 }
 /// True if the card's shares have another mode than the request: all of them would have to leave.
-inline bool modeBlocks(const CardRecord& card, ModeId requested) {
+inline bool hasOtherMode(const CardRecord& card, ModeId requested) {
   return requested != kAnyMode && !card.empty() && card.mode != resolvedMode(card, requested);
 }
-inline bool modeFits(const CardRecord& card, ModeId requested) {
-  return modeOffered(card, requested) && !modeBlocks(card, requested);
+inline bool canTakeMode(const CardRecord& card, ModeId requested) {
+  return offersMode(card, requested) && !hasOtherMode(card, requested);
 }
 
 /// True if the card has the amount free and is below its limit of claims. Ignores its health.
@@ -67,8 +67,8 @@ inline bool cardHasCapacity(const CardRecord& card, const Amount& charged, const
 }
 
 /// True if the card can hold the need now. The type's verdict must be `suits`.
-inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
-  return card.healthy && modeFits(card, need.mode) && cardHasCapacity(card, need.charged, request);
+inline bool canHold(const CardRecord& card, const Need& need, const Request& request) {
+  return card.healthy && canTakeMode(card, need.mode) && cardHasCapacity(card, need.charged, request);
 }
 
 /// True if the request's pinned cards allow this card: it is one of them, or further cards are wanted and it is on
@@ -77,7 +77,7 @@ bool isAllowedByPin(const Cluster::State& state, const Request& request, CardId 
 /// True if the card is pinned by the request.
 bool isPinned(const Cluster::State& state, const Request& request, CardId id);
 
-inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
+inline bool isBelowClaimLimit(const NodeRecord& node, const Request& request) {
   return request.maxClaimsPerNode <= 0 || node.claims < request.maxClaimsPerNode;
 }
 

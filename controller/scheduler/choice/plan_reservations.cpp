@@ -168,7 +168,7 @@ class ReservationPlan {
 
   void makeEmpty(const std::string& node) {
     for (const auto& card : then_.cardsOf(node))
-      for (const auto& taken : then_.takes(card))
+      for (const auto& taken : then_.allocationsOn(card))
         if (!taken.uid.starts_with(kMember) && !(lasts_ && lasts_(taken.uid))) then_.giveBack(card, taken.uid);
   }
 

@@ -17,7 +17,8 @@ int32_t NodeScorer::restOf(const CardState& card) const {
 
 Score NodeScorer::score(NodeId id, const NodeCopies& before) {
   const NodeRecord& node = state_.nodes[id];
-  if (!nodeBelowLimit(node, request_) || !nodeHasCapacity(node, request_) || !cards_.pick(node, picks_)) return kUnfit;
+  if (!isBelowClaimLimit(node, request_) || !nodeHasCapacity(node, request_) || !cards_.pick(node, picks_))
+    return kUnfit;
   double loss = 0;
   capacity_ = before.capacity;
   for (const CardChoice::Pick& pick : picks_) {

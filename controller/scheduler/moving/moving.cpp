@@ -53,11 +53,11 @@ bool hasCapacity(const Cluster& cluster, const Move& move, const Request& reques
   const Cluster::State& state = cluster.state();
   const NodeRecord& node = state.nodes[state.findNode(move.to.node)];
   const NodeAmount pod = nodeAmountOf(move.from), free = node.free();
-  if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory || !nodeBelowLimit(node, request)) return false;
+  if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory || !isBelowClaimLimit(node, request)) return false;
   const ModeId mode = modeOf(state, request);
   return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
     const CardRecord& card = state.cards[state.findCard(each.card)];
-    return modeFits(card, mode) && cardHasCapacity(card, each.charged, request);
+    return canTakeMode(card, mode) && cardHasCapacity(card, each.charged, request);
   });
 }
 

@@ -19,7 +19,7 @@ Freeing::Freeing(const Cluster::State& state, const Request& request, Needs& nee
 bool Freeing::couldServe(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  return card.healthy && need.possible() && modeOffered(card, mode_) && isAllowedByPin(state_, request_, id);
+  return card.healthy && need.possible() && offersMode(card, mode_) && isAllowedByPin(state_, request_, id);
 }
 
 std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(CardId id, const Amount& charged) const {

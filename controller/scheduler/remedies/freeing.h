@@ -49,7 +49,7 @@ class Freeing {
   std::optional<std::vector<CardPart>> sharesOf(const Cards& cards, bool all) const;
   std::pair<int64_t, Remedy::CardCapacity> missing(const CardPart& share, int64_t part) const;
   /// True if the card's shares have another isolation mode: no part of it can be released for the request, only all.
-  bool isBlocked(CardId id) const { return modeBlocks(state_.cards[id], mode_); }
+  bool isBlocked(CardId id) const { return hasOtherMode(state_.cards[id], mode_); }
   /// Reduces releases that exceed the total, the most expensive first.
   void trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const;
   std::pair<int64_t, Remedy::CardCapacity> missing(CardId id, const Amount& charged) const;

@@ -272,7 +272,7 @@ class Searching {
       Remedy remedy;
       remedy.kind = Remedy::Kind::release;
       remedy.node = std::string(name);
-      if (!nodeBelowLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
+      if (!isBelowClaimLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
       const int64_t cost = remedy.nodeClaims + freed->cost;
       remedy.shortages = std::move(freed->shortages);
       if (best && cost >= bestCost) return;
@@ -337,11 +337,11 @@ class Searching {
     remedy.kind = Remedy::Kind::add;
     int64_t max = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
-      if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
+      if (!eligible(node) || !isBelowClaimLimit(node, request_)) return;
       int64_t capacity = 0, cards = 0;
       for (CardId c : node.cards) {
         const CardRecord& card = state_.cards[c];
-        if (!freeing_.couldServe(c) || !cardFits(card, needs_.of(card.type), request_)) continue;
+        if (!freeing_.couldServe(c) || !canHold(card, needs_.of(card.type), request_)) continue;
         capacity += total.capacityOn(state_.types[card.type], card.free());
         ++cards;
       }
@@ -372,10 +372,10 @@ class Searching {
     // The node with the most fitting cards, or a new node if none has any.
     int64_t max = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
-      if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
+      if (!eligible(node) || !isBelowClaimLimit(node, request_)) return;
       int64_t fitting = 0;
       for (CardId c : node.cards)
-        if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
+        if (freeing_.couldServe(c) && canHold(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
       if (fitting <= max && (request_.pinnedNode.empty() || fitting > 0)) return;
       max = fitting;
       remedy.node = std::string(name);

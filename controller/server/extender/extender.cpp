@@ -70,14 +70,14 @@ std::vector<uint8_t> scoresOf(const std::vector<int64_t>& score, const std::vect
 
 http::Limits Extender::limits() {
   http::Limits limits;
-  limits.connections = 512;  // a binding holds its connection
-  limits.head = std::size_t{16} * 1024;
-  limits.headers = 64;
-  limits.body = std::size_t{64} * 1024 * 1024;
-  limits.firstByte = std::chrono::milliseconds(5'000);
-  limits.request = std::chrono::milliseconds(30'000);
-  limits.stall = std::chrono::milliseconds(5'000);
-  limits.answer = std::chrono::milliseconds(30'000);
+  limits.maxConnections = 512;  // a binding holds its connection
+  limits.maxHeadBytes = std::size_t{16} * 1024;
+  limits.maxHeaders = 64;
+  limits.maxBodyBytes = std::size_t{64} * 1024 * 1024;
+  limits.firstByteTimeout = std::chrono::milliseconds(5'000);
+  limits.requestTimeout = std::chrono::milliseconds(30'000);
+  limits.readTimeout = std::chrono::milliseconds(5'000);
+  limits.answerTimeout = std::chrono::milliseconds(30'000);
   return limits;
 }
 

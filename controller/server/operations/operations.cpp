@@ -125,12 +125,12 @@ Operations::Operations(OperationsSources sources)
 
 http::Limits Operations::limits() {
   http::Limits limits;
-  limits.connections = 64;
-  limits.body = std::size_t{256} * 1024;
-  limits.answers = 4 * kMaxAnswer;
-  limits.firstByte = std::chrono::seconds(5);
-  limits.request = std::chrono::seconds(30);
-  limits.answer = std::chrono::seconds(60);
+  limits.maxConnections = 64;
+  limits.maxBodyBytes = std::size_t{256} * 1024;
+  limits.maxUnreadBytes = 4 * kMaxAnswer;
+  limits.firstByteTimeout = std::chrono::seconds(5);
+  limits.requestTimeout = std::chrono::seconds(30);
+  limits.answerTimeout = std::chrono::seconds(60);
   return limits;
 }
 

@@ -24,13 +24,13 @@ http::Response Probes::handle(const http::Request& request, std::stop_token) {
 
 http::Limits Probes::limits() {
   http::Limits limits;
-  limits.connections = 64;
-  limits.head = std::size_t{16} * 1024;
-  limits.headers = 64;
-  limits.body = 0;
-  limits.firstByte = limits.idle = std::chrono::seconds(5);
-  limits.request = std::chrono::seconds(10);
-  limits.stall = limits.answer = std::chrono::seconds(5);
+  limits.maxConnections = 64;
+  limits.maxHeadBytes = std::size_t{16} * 1024;
+  limits.maxHeaders = 64;
+  limits.maxBodyBytes = 0;
+  limits.firstByteTimeout = limits.idleTimeout = std::chrono::seconds(5);
+  limits.requestTimeout = std::chrono::seconds(10);
+  limits.readTimeout = limits.answerTimeout = std::chrono::seconds(5);
   return limits;
 }
 

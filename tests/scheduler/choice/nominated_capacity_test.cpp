@@ -148,7 +148,7 @@ TEST(PreemptTogetherOfMany, EachMemberStaysOnItsNodeWhileVictimsAreSpared) {
   for (std::size_t i = 0; i < members.size(); ++i)
     hold(without, "member-" + std::to_string(i), found.after.decisions.at(i));
   for (const auto& node : without.nodes())
-    for (const auto& card : without.cardsOf(node)) EXPECT_LE(without.takes(card).size(), 1U) << card;
+    for (const auto& card : without.cardsOf(node)) EXPECT_LE(without.allocationsOn(card).size(), 1U) << card;
   EXPECT_LT(asked, 40 * 60) << "not each node for each member";
 }
 

@@ -337,7 +337,7 @@ class Mixture {
         const auto limiter = attributes.find(v1alpha::keys::kLimiterAttribute);
         const bool limited = limiter != attributes.end() && limiter->second == "available";
         std::set<std::string> modes;
-        for (const Taken& taken : cluster.takes(name)) {
+        for (const HolderAllocation& taken : cluster.allocationsOn(name)) {
           const Request& request = requests.at(taken.uid);
           const auto& mode = request.isolation;
           if (request.wholeCards || mode.empty() || mode == "none" || (mode == "auto" && !limited))
@@ -451,7 +451,7 @@ class Mixture {
         const std::string_view mode = cluster_.findCard(shortage.card).isolation;
         ASSERT_EQ(shortage.isolation, mode.empty() ? "none" : mode);
         Cluster copy = cluster_;
-        for (const Taken& taken : copy.takes(shortage.card)) copy.giveBack(shortage.card, taken.uid);
+        for (const HolderAllocation& taken : copy.allocationsOn(shortage.card)) copy.giveBack(shortage.card, taken.uid);
         for (const StageReport& stage : explain(copy, request, {}, 99).stages)
           for (const Dropped& each : stage.dropped)
             ASSERT_FALSE(stage.stage == "isolation" && each.card == shortage.card);
