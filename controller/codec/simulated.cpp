@@ -66,9 +66,9 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
   for (const auto& [name, claim] : claims) {
     if (const json* other = named(spec["resourceClaims"], name)) {
       if (other->value(field, json()) != claim)
-        return Status(Code::invalid,
-                      "spec.resourceClaims: \"" + name + "\" already stands for something else than the " +
-                          (templates ? "template" : "claim") + " \"" + claim + "\" of the annotation of that name");
+        return Status(Code::invalid, "spec.resourceClaims: entry \"" + name + "\" does not reference the " +
+                                         (templates ? "template" : "claim") + " \"" + claim +
+                                         "\" of the annotation of that name; rename the entry or the annotation");
     } else {
       spec["resourceClaims"].push_back({{"name", name}, {field, claim}});
     }

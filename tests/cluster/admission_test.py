@@ -189,20 +189,20 @@ REFUSED = {
     "a claim that is no name": (pod("bad", {"x": "Not A Claim"}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
     "no claim": (pod("bad", {"x": ""}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
     "a claim's name too long": (pod("bad", {"x": 254 * "c"}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
-    "a name that stands for something else": (
-        annotated(own_claims("x", "other", False), x="c1"), ("spec.resourceClaims", '"x" already stands for something else')),
+    "a name that is used for another claim": (
+        annotated(own_claims("x", "other", False), x="c1"), ("spec.resourceClaims", 'entry "x" does not reference the')),
     "a template's name in capitals": (
         pod("bad", {TEMPLATE + "X": "t"}), (f"metadata.annotations[{TEMPLATE}X]", "must be a DNS label")),
     "a template that is no name": (
         pod("bad", {TEMPLATE + "x": "No Template"}), (f"[{TEMPLATE}x]", "is not the name of an ElasticGPUClaimTemplate")),
-    "a name that stands for a claim and for a template": (
-        written(pod("bad", {TEMPLATE + "x": "t", "x": "c1"})), ("spec.resourceClaims", '"x" already stands for something else')),
-    "amounts whose name stands for something else": (
+    "a name with a claim and a template": (
+        written(pod("bad", {TEMPLATE + "x": "t", "x": "c1"})), ("spec.resourceClaims", 'entry "x" does not reference the')),
+    "amounts whose entry has a claim": (
         pod("bad", {AMOUNT + "gpu": "1"}, resourceClaims=[{"name": "egpu", "resourceClaimName": "c1"}]),
-        ("spec.resourceClaims", '"egpu" already stands for something else than the template "egpu-amounts.gpu-1"')),
-    "amounts whose name stands for others": (
+        ("spec.resourceClaims", 'entry "egpu" does not reference the template "egpu-amounts.gpu-1"')),
+    "amounts whose entry has other amounts": (
         pod("bad", {AMOUNT + "gpu": "1"}, resourceClaims=[{"name": "egpu", "resourceClaimTemplateName": "egpu-amounts.gpu-8"}]),
-        ("spec.resourceClaims", '"egpu" already stands for something else than the template "egpu-amounts.gpu-1"')),
+        ("spec.resourceClaims", 'entry "egpu" does not reference the template "egpu-amounts.gpu-1"')),
     "a GPU among a container's limits": (
         asking({"limits": {"elasticgpu.io/gpu-core": "10"}}),
         ('container "main": resources.limits[elasticgpu.io/gpu-core]', "spec.resources.requests: {elasticgpu.io/gpu-core: 10}",
@@ -213,7 +213,7 @@ REFUSED = {
     "a GPU among an init container's limits": (
         asking({"limits": {"elasticgpu.io/gpu": "1"}}, "i"), ('container "i": resources.limits[elasticgpu.io/gpu]',)),
     "a GPU beside the annotation of a claim": (
-        written(annotated(asking({"limits": {"elasticgpu.io/gpu": "1"}}), x="c1")), ("gets no GPU from its own resources",)),
+        written(annotated(asking({"limits": {"elasticgpu.io/gpu": "1"}}), x="c1")), ("GPUs can't be requested here",)),
 }
 
 
@@ -372,7 +372,7 @@ def the_controllers_patches(cluster, client, report):
     body["metadata"].update(labels={"a": "b"}, finalizers=["example.com/f"])
     client.create(DEFAULT_PODS, written(body))
     path = f"{DEFAULT_PODS}/patched"
-    only = "the controller changes only"
+    only = "the controller may change only"
     for what, change, words in (
             ("a label", {"metadata": {"labels": {"a": "c"}}}, ("metadata.labels", only)),
             ("a further label", {"metadata": {"labels": {"new": "c"}}}, ("metadata.labels", only)),
@@ -386,8 +386,8 @@ def the_controllers_patches(cluster, client, report):
             ("what is preferred", {"spec": {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": None}}}},
              ("spec.affinity.nodeAffinity", only)),
             ("another's gate", {"spec": {"schedulingGates": [{"name": "example.com/wait", "$patch": "delete"}]}},
-             ("spec.schedulingGates", "lifts only elasticgpu.io/claims")),
-            ("all gates", {"spec": {"schedulingGates": [{"$patch": "replace"}]}}, ("spec.schedulingGates", "lifts only")),
+             ("spec.schedulingGates", "may remove only elasticgpu.io/claims")),
+            ("all gates", {"spec": {"schedulingGates": [{"$patch": "replace"}]}}, ("spec.schedulingGates", "may remove only")),
             ("the gate, and a label", {"metadata": {"labels": {"a": "c"}}, "spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}},
              ("metadata.labels", only))):
         report.refused(f"the controller does not change {what}", lambda change=change: controller.patch(path, change, STRATEGIC), 422, *words)
@@ -463,7 +463,7 @@ def crowded(cluster, client, report):
     report.refused("a GPU among them", lambda: client.create(dry, asking({"limits": {**limits, "elasticgpu.io/gpu": "1"}})), 422,
                    "spec.containers: at most 1000")
     report.refused("40 kinds of GPUs", lambda: client.create(dry, asking({"limits": {f"elasticgpu.io/{key}": "1" for key in marks.many(40)}})), 422,
-                   "gets no GPU from its own resources")
+                   "GPUs can't be requested here")
     controller = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, installation.ACCOUNT))
     for count, lifted in ((63, True), (64, False)):
         client.create(DEFAULT_PODS, pod("crowded", {}, schedulingGates=[*gates[:count], {"name": GATE}]))
@@ -474,7 +474,7 @@ def crowded(cluster, client, report):
         if lifted:
             taken("the controller lifts its gate among 64", lift)
         else:
-            report.refused("not among more", lift, 422, "of at most 64 gates")
+            report.refused("not among more", lift, 422, "from at most 64 gates")
         settled(path, client)
 
 
@@ -498,7 +498,7 @@ def agents(cluster, client, report):
     mine, theirs = (f"{GPUS}/{each['metadata']['name']}" for each in (own, foreign))
 
     report.check("an agent publishes a card of its node", agent.create(GPUS, own)["spec"]["card"]["nodeName"] == "node-a")
-    report.refused("not one of another node", lambda: agent.create(GPUS, foreign), 422, 'its own node, which is "node-a"')
+    report.refused("not one of another node", lambda: agent.create(GPUS, foreign), 422, 'its own node, "node-a"')
     client.create(GPUS, foreign)
     entry = {"device": "egpu-1", "claim": "default/c", "core": 100, "memory": 1}
     with_entry = copy.deepcopy(nodes.card("node-a", 1))
@@ -506,7 +506,7 @@ def agents(cluster, client, report):
     report.refused("not one with a ledger", lambda: agent.create(GPUS, with_entry), 422, "spec.allocations")
     device = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPU", "metadata": {"name": "egpu-own"},
               "spec": {"nodeName": "node-a", "cards": [{"name": own["metadata"]["name"], "uuid": "u"}], "gpuShare": {"gpuName": "x"}}}
-    report.refused("no device", lambda: agent.create(GPUS, device), 422, "only cards")
+    report.refused("no device", lambda: agent.create(GPUS, device), 422, "only the cards")
 
     named = nodes.card("node-a", 2)
     named["metadata"]["name"], named["spec"]["card"]["uuid"] = 2 * ("egpu-6c1f8a52-0000-4000-8000-000000000000",)
@@ -516,7 +516,7 @@ def agents(cluster, client, report):
 
     stolen = nodes.card("node-a", 3)
     stolen["spec"]["card"]["uuid"] = foreign["spec"]["card"]["uuid"]
-    report.refused("no card with the uuid of another node's", lambda: agent.create(GPUS, stolen), 422, "named after its uuid")
+    report.refused("no card with the uuid of another node's", lambda: agent.create(GPUS, stolen), 422, "its uuid in lower case")
     report.refused("its card keeps its uuid", lambda: agent.patch(mine, {"spec": {"card": {"uuid": foreign["spec"]["card"]["uuid"]}}}), 422)
     retained = nodes.card("node-a", 4)
     retained["metadata"]["finalizers"] = ["example.com/keeps"]
@@ -546,7 +546,7 @@ def agents(cluster, client, report):
     report.check("it deletes its card", not client.exists(mine))
 
     nobody = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, AGENT))
-    report.refused("a token without a node publishes nothing", lambda: nobody.create(GPUS, own), 422, "names no node")
+    report.refused("a token without a node publishes nothing", lambda: nobody.create(GPUS, own), 422, "contains no node")
     report.refused("the policy binds agents only; RBAC all others", lambda: client.as_token(
         cluster.pki, client.token_for("default", "somebody")).create(GPUS, own), 403)
 

@@ -83,7 +83,7 @@ TEST(Admission, TemplatesBecomeResourceClaimsToo) {
          "metadata.annotations[egpuct.elasticgpu.io/a]: \"T\" is not the name of an "
          "ElasticGPUClaimTemplate"},
         {R"("egpuct.elasticgpu.io/a":"t","egpuc.elasticgpu.io/a":"c")",
-         "spec.resourceClaims: \"a\" already stands for something else than the template \"t\""}}) {
+         "spec.resourceClaims: entry \"a\" does not reference the template \"t\""}}) {
     std::string bad = std::string(R"({"kind":"Pod","metadata":{"name":"p","annotations":{)") + annotations +
                       R"(}},"spec":{"containers":[{"name":"a"}]}})";
     const auto refused = admitPod("pods", "CREATE", bad, {});
@@ -121,8 +121,8 @@ TEST(Admission, AmountsBecomeATemplateThatSpellsThem) {
   }
   auto taken = of(amounts, R"("resourceClaims":[{"name":"egpu","resourceClaimName":"x"}],"containers":[{"name":"a"}])");
   EXPECT_EQ(admitPod("pods", "CREATE", taken, {}).message(),
-            "spec.resourceClaims: \"egpu\" already stands for something else than the template "
-            "\"egpu-amounts.core-10.class-share\" of the annotation of that name");
+            "spec.resourceClaims: entry \"egpu\" does not reference the template "
+            "\"egpu-amounts.core-10.class-share\" of the annotation of that name; rename the entry or the annotation");
 }
 
 TEST(Admission, PodsWithoutAnnotationAndOtherResourcesAreLeftAlone) {
@@ -193,8 +193,8 @@ TEST(Admission, AGpuAmongAContainersOwnResourcesIsRefusedWithWhatToWrite) {
 TEST(Admission, AGpuAmongAPodsOwnResourcesIsRefusedAsAmongAContainers) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("resources":{"limits":{"elasticgpu.io/gpu-core":10,"cpu":1}})",
-       "spec.resources.limits[elasticgpu.io/gpu-core]: a pod gets no GPU from its own resources; make an "
-       "ElasticGPUClaim with spec.resources.requests: {elasticgpu.io/gpu-core: 10}, and name it in the pod's "
+       "spec.resources.limits[elasticgpu.io/gpu-core]: GPUs can't be requested here; create an "
+       "ElasticGPUClaim with spec.resources.requests: {elasticgpu.io/gpu-core: 10}, and reference it in the pod's "
        "metadata.annotations: {egpuc.elasticgpu.io/<container>: <claim>}"},
       {R"("resources":{"requests":{"x.elasticgpu.io/gpu-core":"10"}})", "spec.resources.requests[x.elasticgpu.io/gpu-"},
       {R"("overhead":{"elasticgpu.io/gpu-core":"10"})", "spec.overhead[elasticgpu.io/gpu-core]: "},

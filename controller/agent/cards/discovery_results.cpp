@@ -31,7 +31,7 @@ bool printable(std::string_view text, std::size_t max) {
 std::string refusal(const plugin::Gpu& g) {
   const auto name = base::lowered(g.uuid);
   if (!v1alpha::isDnsSubdomain(name)) return "its uuid can't name an object (letters, digits, '-' and '.')";
-  if (name.starts_with(keys::kDevicePrefix)) return "names that begin with egpu- are those of the claims' devices";
+  if (name.starts_with(keys::kDevicePrefix)) return "the prefix egpu- is reserved for devices of claims";
   if (g.memory == 0) return "its memory is unknown, so nothing of it can be allocated";
   if (g.memory < 0 || g.memory > kMaxMemory) return "it can't have " + std::to_string(g.memory) + " bytes";
   if (g.index < 0) return "its number on the node is unknown, so no container can be given it";

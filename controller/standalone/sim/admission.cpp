@@ -51,10 +51,10 @@ Status refuseOwnAmounts(const std::string& objectJson) {
   }
   const bool ofPod = found->container.empty();
   const std::string where = ofPod ? "spec." + found->list : "container \"" + found->container + "\": " + found->list;
-  return Status(Code::invalid, where + "[" + found->amounts[0].first + "]: a " + (ofPod ? "pod" : "container") +
-                                   " gets no GPU from its own resources; make an ElasticGPUClaim with "
-                                   "spec.resources.requests: {" +
-                                   written + "}, and name it in the pod's metadata.annotations: {" +
+  return Status(Code::invalid, where + "[" + found->amounts[0].first +
+                                   "]: GPUs can't be requested here; create an "
+                                   "ElasticGPUClaim with spec.resources.requests: {" +
+                                   written + "}, and reference it in the pod's metadata.annotations: {" +
                                    std::string(keys::kClaimAnnotationPrefix) +
                                    (ofPod ? "<container>" : found->container) + ": <claim>}");
 }
@@ -94,7 +94,7 @@ Status admitPod(std::string_view resource, std::string_view operation, std::stri
        {keys::kClaimAnnotationPrefix, keys::kTemplateAnnotationPrefix, keys::kAmountAnnotationPrefix})
     if (annotated(*before, prefix) != annotated(*pod, prefix))
       return Status(Code::invalid, "metadata.annotations[" + std::string(prefix) +
-                                       "…]: the claims of a pod can't change; delete the pod and create it anew");
+                                       "…]: the claims of a pod are immutable; delete the pod and create it again");
   return Status::okay();
 }
 

@@ -61,7 +61,7 @@ TEST(MergeTest, WhatCannotBeIsRefusedAlone) {
       {"can't name an object", [](auto& g) { g.uuid = "GPU-\xc3\xa9"; }},
       {"can't name an object", [](auto& g) { g.uuid = "GPU\n-A"; }},
       {"can't name an object", [](auto& g) { g.uuid = std::string(254, 'a'); }},
-      {"the claims' devices", [](auto& g) { g.uuid = "EGPU-4711"; }},
+      {"devices of claims", [](auto& g) { g.uuid = "EGPU-4711"; }},
       {"can't have -1 bytes", [](auto& g) { g.memory = -1; }},
       {"can't have 9223372036854775807 bytes", [](auto& g) { g.memory = INT64_MAX; }},
       {"memory is unknown", [](auto& g) { g.memory = 0; }},
