@@ -84,6 +84,21 @@ def parts_of_python(text):
                 yield "python", getattr(node, "lineno", 1), sentence
 
 
+def parts_of_yaml(text):
+    """(kind, line, text) of each sentence of the comments, with the lines that follow each other as one, and of each message of a policy."""
+    comment, begin = [], 0
+    for number, line in enumerate(text.split("\n") + [""], 1):
+        if line.lstrip().startswith("#"):
+            begin = begin or number
+            comment.append(line.lstrip("# "))
+            continue
+        for sentence in re.split(r"(?<=[.:;])\s+(?=[A-Z])", " ".join(comment)) if comment else ():
+            yield "yaml", begin, sentence.strip(" -")
+        comment, begin = [], 0
+        for message in re.findall(r"'((?:[^'\\]|\\.|''){20,})'|^\s*message: [\"']?(.+)", line):
+            yield "yaml", number, (message[0] or message[1]).strip("\"'")
+
+
 def parts_of_markdown(text):
     """(kind, line, text) of each sentence and cell outside of code blocks, headings and pictures."""
     inside = False
@@ -108,6 +123,7 @@ def files(root):
     for top in TOPS:
         for folder, folders, names in os.walk(os.path.join(root, top)):
             folders[:] = sorted(each for each in folders if each != "__pycache__")
+            names = [name for name in names if not os.path.islink(os.path.join(folder, name))]
             yield from (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names))
 
 
@@ -115,7 +131,8 @@ def marked_texts(root):
     """The number of texts by kind, and (kind, path, line, rule, text) of the marked ones."""
     counts, marked = {}, []
     for path in files(root):
-        split = (parts_of_cpp if path.endswith(CPP) else parts_of_python if path.endswith(".py") else parts_of_markdown if path.endswith(".md") else None)
+        split = (parts_of_cpp if path.endswith(CPP) else parts_of_python if path.endswith(".py") else parts_of_markdown if path.endswith(".md")
+                 else parts_of_yaml if path.endswith(".yaml") and not path.startswith("manifests/chart/files/") else None)
         if split is None:
             continue
         with open(os.path.join(root, path), encoding="utf-8") as file:
@@ -142,6 +159,9 @@ def self_check():
             sys.exit(f"language_test: a plain text is marked: {plain}")
     if len([part for _, _, part in parts_of_markdown("# Head\nA claim is Bound. It is told so.\n```\ntold\n```\n") if rule_of(part)]) != 1:
         sys.exit("language_test: a planted sentence of a document was not found")
+    yaml = "# Comes with it.\n# Nobody else puts it\n# on a claim.\na: 1\nmessage: whoever may edit it is told so\nb: 'what is walked has at most \\'256\\' entries'\n"
+    if [line for _, line, part in parts_of_yaml(yaml) if rule_of(part)] != [1, 5, 6]:
+        sys.exit("language_test: a planted text of a manifest was not found")
     if [rule_of(part) for _, _, part in parts_of_python('"""Nobody waits for this here."""\nx = 1  # one that is told so\n')].count(None):
         sys.exit("language_test: a planted comment of a script was not found")
 
