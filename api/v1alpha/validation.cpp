@@ -65,15 +65,15 @@ FieldErrors validate(const ElasticGPUClass& object) {
     for (std::size_t i = 0; i < expressions.size(); ++i)
       if ((expressions[i].op == "In" || expressions[i].op == "NotIn") == expressions[i].values.empty())
         errors.push_back({"allowedNamespaces.matchExpressions[" + std::to_string(i) + "].values",
-                          "In and NotIn need values, Exists and DoesNotExist have none"});
+                          "In and NotIn require values; Exists and DoesNotExist do not allow them"});
   }
   for (std::size_t i = 0; i < object.tolerations.size(); ++i) {
     const auto& toleration = object.tolerations[i];
     const auto field = "tolerations[" + std::to_string(i) + "]";
     if (toleration.key.empty() && toleration.op != "Exists")
-      errors.push_back({field + ".operator", "must be Exists where no key is given"});
+      errors.push_back({field + ".operator", "must be Exists if key is empty"});
     if (toleration.op == "Exists" && !toleration.value.empty())
-      errors.push_back({field + ".value", "must not be given with the operator Exists"});
+      errors.push_back({field + ".value", "must be empty if operator is Exists"});
   }
   return errors;
 }
@@ -83,7 +83,7 @@ FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass&
   const auto immutable = [&](bool same, std::string_view field, std::string_view verb) {
     if (!same)
       errors.push_back(
-          {std::string(field), std::string(field) + " " + std::string(verb) + " immutable; make another class"});
+          {std::string(field), std::string(field) + " " + std::string(verb) + " immutable; create another class"});
   };
   immutable(before.provisioner == after.provisioner, "provisioner", "is");
   immutable(before.parameters == after.parameters, "parameters", "are");

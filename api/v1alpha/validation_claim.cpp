@@ -38,16 +38,18 @@ void checkAmount(const std::string& field, std::string_view resource, const Quan
                  FieldErrors& errors) {
   const auto refuse = [&](std::string_view why) { errors.push_back({field, std::string(why)}); };
   if (resource == keys::kGpu && (!amount.writtenWhole || amount.exceeds(128)))
-    refuse("gpu is a whole number of cards, at most 128");
+    refuse("gpu must be a whole number of cards, at most 128");
   if (resource == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(12800)))
-    refuse("gpu-core is a whole number of percent of one card, at most 12800 (128 cards)");
-  if (resource == keys::kTflops && amount.exceeds(1'000'000)) refuse("tflops is at most 1000000");
+    refuse("gpu-core must be a whole number of percent of one card, at most 12800 (128 cards)");
+  if (resource == keys::kTflops && amount.exceeds(1'000'000)) refuse("tflops must be at most 1000000");
   if (resource != keys::kGpuMemory) return;
   const char last = text.back();
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
-    refuse("gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte");
+    refuse("gpu-memory must be bytes with a suffix (4Gi) or a whole number of GiB (4), without fractions of a byte");
   if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMaxGiB : kMaxMemory))
-    refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
+    refuse(
+        "gpu-memory must be at most 16Pi; a whole number without a suffix is in GiB, and bytes need a suffix or quotes "
+        "(\"4e9\")");
 }
 
 void checkRequests(const StringMap& requests, const std::string& field, FieldErrors& errors) {
@@ -76,7 +78,9 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
     }
     checkAmount(requestField(key), parts.resource, *amount, text, errors);
   }
-  if (mixed) errors.push_back({field, "all keys must have the same prefix, the class's provisioner or elasticgpu.io"});
+  if (mixed)
+    errors.push_back(
+        {field, "keys without the prefix elasticgpu.io must have the same prefix, the class's provisioner"});
   if (twice) errors.push_back({field, "the same resource is requested twice, under both prefixes"});
 }
 
@@ -110,7 +114,7 @@ void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& er
 void checkForms(const ElasticGPUClaimSpec& spec, FieldErrors& errors) {
   const bool several = !spec.firstAvailable.empty();
   if (several && !spec.requests.empty())
-    errors.push_back({"spec.firstAvailable", "give either resources.requests or firstAvailable"});
+    errors.push_back({"spec.firstAvailable", "set either resources.requests or firstAvailable, not both"});
   if (spec.elasticGPUName.empty() && spec.requests.empty() && !several)
     errors.push_back({std::string(kRequests), "requests, firstAvailable or elasticGPUName is required"});
   if (!spec.adminAccess) return;
@@ -120,7 +124,7 @@ void checkForms(const ElasticGPUClaimSpec& spec, FieldErrors& errors) {
   if (several || amounts)
     errors.push_back(
         {"spec.adminAccess",
-         "with adminAccess only a number of cards (gpu) may be requested: no other amounts, no firstAvailable"});
+         "with adminAccess, only a number of cards (gpu) can be requested: no other amounts and no firstAvailable"});
 }
 
 }  // namespace
@@ -146,7 +150,7 @@ FieldErrors validate(const ElasticGPUClaim& object) {
   checkRequests(spec.requests, std::string(kRequests), errors);
   checkAlternatives(spec.firstAvailable, errors);
   if (object.status.phase == "Bound" && object.status.elasticGPUName.empty())
-    errors.push_back({"status.elasticGPUName", "must name the device in phase Bound"});
+    errors.push_back({"status.elasticGPUName", "must name the device if phase is Bound"});
   return errors;
 }
 
@@ -161,28 +165,28 @@ FieldErrors validate(const ElasticGPUClaimTemplate& object) {
 FieldErrors validateUpdate(const ElasticGPUClaimTemplate& before, const ElasticGPUClaimTemplate& after) {
   auto errors = validate(after);
   if (before.spec != after.spec || before.labels != after.labels || before.annotations != after.annotations)
-    errors.push_back({"spec", "a template is immutable; make another one, or delete it first"});
+    errors.push_back({"spec", "a template is immutable; create another one, or delete this one first"});
   return errors;
 }
 
 FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim& after) {
   FieldErrors errors = validate(after);
   if (before.spec.effectiveClass() != after.spec.effectiveClass())
-    errors.push_back({"spec.egpuClassName", "the class is immutable; make another claim"});
+    errors.push_back({"spec.egpuClassName", "the class is immutable; create another claim"});
   // Only the controller knows the class. It sets status.requests if the class is resizable.
   const bool resizable = !before.status.requests.empty() && !after.spec.requests.empty();
   if (before.spec.requests != after.spec.requests && !resizable)
     errors.push_back(
         {std::string(kRequests),
-         "requests are immutable, unless the claim is bound and its class is resizable; make another claim"});
+         "requests are immutable, unless the claim is bound and its class is resizable; create another claim"});
   if (before.spec.firstAvailable != after.spec.firstAvailable)
-    errors.push_back({"spec.firstAvailable", "alternatives are immutable; make another claim"});
+    errors.push_back({"spec.firstAvailable", "alternatives are immutable; create another claim"});
   if (before.spec.models != after.spec.models)
-    errors.push_back({"spec.models", "models are immutable; make another claim"});
+    errors.push_back({"spec.models", "models are immutable; create another claim"});
   if (before.spec.isolation != after.spec.isolation)
-    errors.push_back({"spec.isolation", "isolation is immutable; make another claim"});
+    errors.push_back({"spec.isolation", "isolation is immutable; create another claim"});
   if (before.spec.adminAccess != after.spec.adminAccess)
-    errors.push_back({"spec.adminAccess", "adminAccess is immutable; make another claim"});
+    errors.push_back({"spec.adminAccess", "adminAccess is immutable; create another claim"});
   if (!before.spec.elasticGPUName.empty() && before.spec.elasticGPUName != after.spec.elasticGPUName &&
       before.status.phase != "Lost")
     errors.push_back({"spec.elasticGPUName", "elasticGPUName is immutable once set, unless the claim is Lost"});

@@ -49,16 +49,16 @@ bool sameTextButForCase(std::string_view lower, std::string_view text) {
 void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& errors) {
   const Card& card = *after.spec.card;
   if (!sameTextButForCase(after.metadata.name, card.uuid))
-    errors.push_back(
-        {"spec.card.uuid", "a card is named after its uuid in lower case, so that no hardware is published twice"});
-  if (after.spec.claimRef) errors.push_back({"spec.claimRef", "only a device belongs to a claim"});
+    errors.push_back({"spec.card.uuid",
+                      "the name of a card must be its uuid in lower case, so that no hardware is published twice"});
+  if (after.spec.claimRef) errors.push_back({"spec.claimRef", "only a device can have a claimRef"});
   if (!after.spec.mode.empty() && !isDnsLabel(after.spec.mode))
     errors.push_back({"spec.mode", "must be a DNS label: lower-case letters, digits and '-'"});
   checkLedger(before, after, &LedgerEntry::core, card.core, "milli-cards of core", "spec.card.core", errors);
   checkLedger(before, after, &LedgerEntry::memory, card.memory, "bytes of memory", "spec.card.memory", errors);
   for (const auto& [uid, entry] : after.spec.allocations) {
     if (uid.empty() || uid.size() > 63)
-      errors.push_back({"spec.allocations", "keys are device uids, 1 to 63 characters"});
+      errors.push_back({"spec.allocations", "keys must be device uids of 1 to 63 characters"});
     if (entry.core < 0 || entry.memory < 0)
       errors.push_back({"spec.allocations[" + uid + "]", "amounts must not be negative"});
   }
@@ -69,21 +69,20 @@ void checkShares(const std::vector<DeviceCard>& cards, bool observes, const std:
     const DeviceCard& card = cards[i];
     const std::string field = of + "[" + std::to_string(i) + "]";
     if (card.chargedCore > card.core)
-      errors.push_back(
-          {field + ".chargedCore", "no more can be charged than granted; at most " + std::to_string(card.core)});
+      errors.push_back({field + ".chargedCore", "must not exceed the granted amount of " + std::to_string(card.core)});
     if (card.chargedMemory > card.memory)
       errors.push_back(
-          {field + ".chargedMemory", "no more can be charged than granted; at most " + std::to_string(card.memory)});
+          {field + ".chargedMemory", "must not exceed the granted amount of " + std::to_string(card.memory)});
     if (observes && (card.core > 0 || card.memory > 0))
-      errors.push_back({field, "with adminAccess core and memory must be 0"});
+      errors.push_back({field, "with adminAccess, core and memory must be 0"});
     if (card.core < 0 || card.memory < 0 || card.chargedCore < 0 || card.chargedMemory < 0)
       errors.push_back({field, "amounts must not be negative"});
   }
 }
 
 void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
-  if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card has a ledger"});
-  if (!device.spec.mode.empty()) errors.push_back({"spec.mode", "only a card has a mode"});
+  if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card can have allocations"});
+  if (!device.spec.mode.empty()) errors.push_back({"spec.mode", "only a card can have a mode"});
   const bool observes = device.spec.adminAccess;
   checkShares(device.spec.cards, observes, "spec.cards", errors);
   if (device.spec.target) checkShares(device.spec.target->cards, observes, "spec.target.cards", errors);
@@ -95,21 +94,21 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   const auto& spec = after.spec;
   const bool device = !spec.cards.empty() || (spec.source && spec.source->kind == SourceKind::remote);
   if (spec.card.has_value() == device)
-    errors.push_back({"spec", "either card (hardware) or cards or remote (a device) must be given, not both"});
+    errors.push_back({"spec", "set either card (hardware), or cards or remote (a device), not both"});
   if (spec.source && spec.source->ambiguous)
-    errors.push_back({"spec", "at most one of physicalGPU, gpuShare, qGPU, mig and remote may be given"});
+    errors.push_back({"spec", "at most one of physicalGPU, gpuShare, qGPU, mig and remote can be set"});
   if (!spec.reclaimPolicy.empty() && spec.reclaimPolicy != "Retain" && spec.reclaimPolicy != "Delete")
     errors.push_back({"spec.reclaimPolicy", "must be Retain or Delete"});
   for (const auto& [resource, text] : spec.capacity) {
     const auto quantity = rules::quantityOf(text);
     if (!quantity || quantity->negative())
-      errors.push_back(
-          {"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
+      errors.push_back({"spec.capacity[" + resource + "]", "must be a quantity of zero or more, such as 10 or 4Gi"});
   }
   const auto sameCard = [](const DeviceCard& a, const DeviceCard& b) { return a.name == b.name; };
   if (spec.target && (spec.target->cards.empty() || !std::equal(spec.target->cards.begin(), spec.target->cards.end(),
                                                                 spec.cards.begin(), spec.cards.end(), sameCard)))
-    errors.push_back({"spec.target", "only a device can have a target, with exactly its own cards"});
+    errors.push_back(
+        {"spec.target", "only a device can have a target, which must list the cards of spec.cards in the same order"});
   if (spec.card) {
     checkCard(before, after, errors);
   } else {
@@ -154,7 +153,7 @@ void checkEntryUpdate(const std::string& uid, const LedgerEntry& before, const L
   const std::string field = "spec.allocations[" + uid + "]";
   if (before.device != after.device) errors.push_back({field, "the device of an entry is immutable"});
   if (after.resize < before.resize)
-    errors.push_back({field + ".resize", "the entry is of an earlier resize than the current one"});
+    errors.push_back({field + ".resize", "must not be lower than in the current entry, which a later resize wrote"});
   if (after.resize != before.resize && (after.core < before.core || after.memory < before.memory))
     errors.push_back({field + ".resize", "a new resize must not start below the current amounts"});
 }
@@ -163,14 +162,15 @@ void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErr
   if (before.spec.card->uuid != after.spec.card->uuid) errors.push_back({"spec.card.uuid", "uuid is immutable"});
   if (before.spec.card->nodeName != after.spec.card->nodeName &&
       (!before.spec.allocations.empty() || !after.spec.allocations.empty()))
-    errors.push_back({"spec.card.nodeName", "a card with ledger entries stays on its node"});
+    errors.push_back({"spec.card.nodeName", "nodeName is immutable while the card has ledger entries"});
   const auto stays = [&](const auto& entry) {
     const auto now = after.spec.allocations.find(entry.first);
     return now != after.spec.allocations.end() && (now->second.core > 0 || now->second.memory > 0);
   };
   if (!before.spec.mode.empty() && before.spec.mode != after.spec.mode &&
       std::any_of(before.spec.allocations.begin(), before.spec.allocations.end(), stays))
-    errors.push_back({"spec.mode", "shares of a card have one isolation mode; it changes when all entries are gone"});
+    errors.push_back(
+        {"spec.mode", "shares of a card have one isolation mode, which cannot change while the card has entries"});
 }
 
 void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after, FieldErrors& errors) {
@@ -188,7 +188,7 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
   immutable(before.adminAccess == after.adminAccess, "adminAccess", "adminAccess of a device is immutable");
   immutable(before.nodeAffinityRequired == after.nodeAffinityRequired, "nodeAffinity",
             "nodeAffinity of a device is immutable");
-  if (before.target && !after.target) errors.push_back({"spec.target", "a target may change but not be removed"});
+  if (before.target && !after.target) errors.push_back({"spec.target", "a target can be changed but not removed"});
   if (before.target && after.target && before.target != after.target && after.target->number <= before.target->number)
     errors.push_back({"spec.target.number", "a changed target must have a higher number"});
   // A reference without uid clears the claim and reserves the device in one write. The uid of that claim can be filled
@@ -197,7 +197,8 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
     return is == was || is.reserves() || (was.reserves() && is.namespace_ == was.namespace_ && is.name == was.name);
   };
   if (before.claimRef && after.claimRef && !follows(*before.claimRef, *after.claimRef))
-    errors.push_back({"spec.claimRef", "claimRef may be cleared but never swapped"});
+    errors.push_back({"spec.claimRef",
+                      "claimRef cannot be changed to another claim; clear it, or set namespace and name without uid"});
 }
 
 }  // namespace
@@ -211,11 +212,11 @@ FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after) {
     if (const auto old = before.spec.allocations.find(uid); old != before.spec.allocations.end())
       checkEntryUpdate(uid, old->second, entry, errors);
   if (before.status.inForce && !after.status.inForce)
-    errors.push_back({"status.inForce", "inForce may change but not be removed"});
+    errors.push_back({"status.inForce", "inForce can be changed but not removed"});
   if (before.status.inForce && after.status.inForce && after.status.inForce->number < before.status.inForce->number)
     errors.push_back({"status.inForce.number", "inForce must not return to an earlier target"});
   if (before.isCard() != after.isCard()) {
-    errors.push_back({"spec.card", "a card can't become a device, nor a device a card"});
+    errors.push_back({"spec.card", "a card cannot become a device, and a device cannot become a card"});
   } else if (after.isCard()) {
     checkCardUpdate(before, after, errors);
   } else {

@@ -15,15 +15,15 @@ constexpr int64_t kMaxTflops = 1'000'000'000;
 /// Returns the error of an amount, or an empty view. The amount must be a quantity of zero or more.
 std::string_view wrongWith(std::string_view key, const Quantity& amount, char last) {
   if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || amount.exceeds(kMaxCount)))
-    return "gpu and claims are whole numbers, at most 1000000";
+    return "gpu and claims must be whole numbers, at most 1000000";
   if (key == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(kMaxPercent)))
-    return "gpu-core is a whole number of percent of one card, at most 100000000 (a million cards)";
-  if (key == keys::kTflops && amount.exceeds(kMaxTflops)) return "tflops is at most 1000000000";
+    return "gpu-core must be a whole number of percent of one card, at most 100000000 (a million cards)";
+  if (key == keys::kTflops && amount.exceeds(kMaxTflops)) return "tflops must be at most 1000000000";
   if (key != keys::kGpuMemory) return {};
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
-    return "gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte";
+    return "gpu-memory must be bytes with a suffix (4Gi) or a whole number of GiB (4), without fractions of a byte";
   if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMaxMemoryOfAll >> 30 : kMaxMemoryOfAll))
-    return "gpu-memory is at most 1Ei; a bare whole number is GiB";
+    return "gpu-memory must be at most 1Ei; a whole number without a suffix is in GiB";
   return {};
 }
 

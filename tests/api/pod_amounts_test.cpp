@@ -134,10 +134,10 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu-core", "10%"}}, "gpu-core", "must be a quantity greater than zero"},
       {{{"gpu-core", ""}}, "gpu-core", "must be a quantity greater than zero"},
       {{{"gpu-core", "-5"}}, "gpu-core", "must be a quantity greater than zero"},
-      {{{"gpu-core", "0.5"}}, "gpu-core", "gpu-core is a whole number of percent"},
-      {{{"gpu", "1.5"}}, "gpu", "gpu is a whole number of cards"},
+      {{{"gpu-core", "0.5"}}, "gpu-core", "gpu-core must be a whole number of percent"},
+      {{{"gpu", "1.5"}}, "gpu", "gpu must be a whole number of cards"},
       {{{"gpu", "1"}, {"gpu-memory", "4GiB"}}, "gpu-memory", "is no suffix"},
-      {{{"gpu-memory", "1.5"}}, "gpu-memory", "gpu-memory is bytes with a suffix (4Gi)"},
+      {{{"gpu-memory", "1.5"}}, "gpu-memory", "gpu-memory must be bytes with a suffix (4Gi)"},
       {{{"gpu-memory", "000000000000000000000000004Gi"}}, "gpu-memory", "at most 24 characters"},
       {{{"gpu-core", "10"}, {"class", "No Class"}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", ""}}, "class", "is not the name of an ElasticGPUClass"},
@@ -153,7 +153,7 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu", "1"}, {"model", std::string(101, 'm')}}, "model", "at most 100 characters"},
       {{{"gpu", "1"}, {"isolation", "MPS"}}, "isolation", "must be a DNS label"},
       {{{"gpu", "1"}, {"priority", "High"}}, "priority", "must be a DNS subdomain"},
-      {{{"tflops", "2e6"}}, "tflops", "tflops is at most 1000000"},
+      {{{"tflops", "2e6"}}, "tflops", "tflops must be at most 1000000"},
   };
   for (const auto& one : cases) {
     const auto mistake = validateAmounts(annotations(one.amounts));

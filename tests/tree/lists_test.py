@@ -22,7 +22,7 @@ def same(what, first, where, second, elsewhere):
 header = "api/v1alpha/parameters.h"
 known = set(re.findall(r'"(\w+)"', text(header)))
 crd = "manifests/crd/elasticgpu.io_elasticgpuclasses.yaml"
-listed = re.search(r"The core knows (.*?);", text(crd), re.S).group(1)
+listed = re.search(r"The controller uses (.*?);", text(crd), re.S).group(1)
 same("the parameter", known, header, set(re.findall(r"\w+", listed)) - {"and"}, crd)
 table = "controller/scheduler/README.md"
 rows = re.search(r"^## A class's parameters$(.*?)^## ", text(table), re.M | re.S).group(1)
