@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Proves that amounts on pods work for every kind of workload: by annotations, or as NVIDIA's device plugin and HAMi spell them, in labelled namespaces.
-Each pod runs with claims of its own. A pod that can't be migrated is refused with the line to write; mistakes are events on the pods. With the stock
+Each pod runs with claims of its own. A pod that cannot be converted is refused with a message that names the replacement; mistakes are events on the pods. With the stock
 scheduler and controller manager. Needs 1.36.
 
 amounts_test.py BIN_DIR
@@ -94,19 +94,19 @@ CONVERTED = {
 ONE = {"main": nvidia(gpu=1)}
 REFUSED = {
     "nvidia": {
-        "a MIG instance": (pod("p", {"main": nvidia(**{"mig-1g.5gb": 1})}), ('container "main": resources.limits[nvidia.com/mig-1g.5gb]', "write metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
+        "a MIG instance": (pod("p", {"main": nvidia(**{"mig-1g.5gb": 1})}), ('container "main": resources.limits[nvidia.com/mig-1g.5gb]', "set metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
         "one beside a card": (pod("p", {"main": nvidia(gpu=1), "b": nvidia(**{"gpu.shared": 1})}), ('container "b": resources.limits[nvidia.com/gpu.shared]',)),
         "HAMi's memory": (pod("p", {"main": nvidia(gpu=1, gpumem=3000)}), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami")),
-        "amounts by annotation too": (pod("p", ONE, annotations={AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "leave one of them out")),
-        "a claim for the same container": (pod("p", ONE, annotations={"egpuc.elasticgpu.io/main": "c"}), ("metadata.annotations[egpuc.elasticgpu.io/main]", "leave one of them out")),
-        "a name that is taken": (pod("p", ONE, resourceClaims=[{"name": "main", "resourceClaimName": "x"}]), ('spec.resourceClaims: "main" already stands for something else',)),
-        "65 containers": (pod("p", {"main": nvidia(gpu=1), **{f"c{each}": {} for each in range(64)}}), ("spec.containers: at most 64",)),
+        "amounts by annotation too": (pod("p", ONE, annotations={AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "remove the annotation")),
+        "a claim for the same container": (pod("p", ONE, annotations={"egpuc.elasticgpu.io/main": "c"}), ("metadata.annotations[egpuc.elasticgpu.io/main]", "remove the annotation")),
+        "a name that is taken": (pod("p", ONE, resourceClaims=[{"name": "main", "resourceClaimName": "x"}]), ('spec.resourceClaims: "main" is reserved for the claim',)),
+        "65 containers": (pod("p", {"main": nvidia(gpu=1), **{f"c{each}": {} for each in range(64)}}), ("spec.containers:", "at most 64 containers")),
     },
     "hami": {
-        "a part of the memory and all cores": (pod("p", {"main": nvidia(gpu=1, gpumem_percentage=50)}), ('container "main"', 'write nvidia.com/gpumem: "<MiB>"')),
-        "a part of the cores and all memory": (pod("p", {"main": nvidia(gpu=1, gpucores=30)}), ('container "main"', 'write nvidia.com/gpumem: "<MiB>"')),
-        "different parts": (pod("p", {"main": nvidia(gpu=1, gpucores=30, gpumem_percentage=50)}), ('write nvidia.com/gpumem: "<MiB>"',)),
-        "memory twice": (pod("p", {"main": nvidia(gpu=1, gpumem=100, gpumem_percentage=50)}), ("both say how much memory",)),
+        "a part of the memory and all cores": (pod("p", {"main": nvidia(gpu=1, gpumem_percentage=50)}), ('container "main"', 'set nvidia.com/gpumem: "<MiB>"')),
+        "a part of the cores and all memory": (pod("p", {"main": nvidia(gpu=1, gpucores=30)}), ('container "main"', 'set nvidia.com/gpumem: "<MiB>"')),
+        "different parts": (pod("p", {"main": nvidia(gpu=1, gpucores=30, gpumem_percentage=50)}), ('set nvidia.com/gpumem: "<MiB>"',)),
+        "memory twice": (pod("p", {"main": nvidia(gpu=1, gpumem=100, gpumem_percentage=50)}), ("both set the memory",)),
         "more than all cores": (pod("p", {"main": nvidia(gpu=1, gpucores=200, gpumem=100)}), ("at most 100",)),
         "a priority": (pod("p", {"main": nvidia(gpu=1, priority=1)}), ("resources.limits[nvidia.com/priority]",)),
         "a type of card": (pod("p", ONE, annotations={"nvidia.com/use-gputype": "A100"}), ("metadata.annotations[nvidia.com/use-gputype]", "migrate-class")),
@@ -128,11 +128,11 @@ def install_migration(cluster, client, report):
             "elasticgpu.io/migrate": flavour, "elasticgpu.io/migrate-class": "share"}}})
         path = f"{pods(namespace)}?dryRun=All"
         installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS / "migrate" / flavour / "refuse.yaml")
-        message = until("pods are refused where nothing carries them over", lambda path=path: message_of(client, path, pod("p", ONE)))
-        report.check(f"{flavour}: what to write, where nothing is carried over",
-                     "write {name: main, resourceClaimTemplateName: egpu-amounts.gpu-1.class-share}" in message, message)
+        message = until("pods are refused where no policy converts them", lambda path=path: message_of(client, path, pod("p", ONE)))
+        report.check(f"{flavour}: the message names the entries to add",
+                     "add {name: main, resourceClaimTemplateName: egpu-amounts.gpu-1.class-share}" in message, message)
         installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS / "migrate" / flavour)
-        until("pods are carried over", lambda path=path: not message_of(client, path, pod("p", ONE)))
+        until("pods are converted", lambda path=path: not message_of(client, path, pod("p", ONE)))
 
 
 def tables(client, report):
@@ -149,7 +149,7 @@ def tables(client, report):
         for what, (body, words) in cases.items():
             report.refused(f"{flavour}: {what}", lambda flavour=flavour, body=body: client.create(f"{pods(KINDS[flavour])}?dryRun=All", body), 422, *words)
     stored = client.create(f"{pods()}?dryRun=All", pod("p", ONE))
-    report.check("in other namespaces nothing is carried over", outcome(stored)[0] == {} and outcome(stored)[3] == [])
+    report.check("in other namespaces nothing is converted", outcome(stored)[0] == {} and outcome(stored)[3] == [])
     client.patch(f"/api/v1/namespaces/{KINDS['hami']}", {"metadata": {"labels": {"elasticgpu.io/migrate-class": "No_Class"}}})
     until("a class that is no name is refused", lambda: "migrate-class" in message_of(client, f"{pods(KINDS['hami'])}?dryRun=All", pod("p", ONE)))
     client.patch(f"/api/v1/namespaces/{KINDS['hami']}", {"metadata": {"labels": {"elasticgpu.io/migrate-class": "share"}}})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Proves the migration of pods in namespaces with the label elasticgpu.io/migrate: a pod of another GPU-sharing system is converted with all its requests,
-or refused with the line to write, or left unchanged. A converted pod can be applied again.
+or refused with a message that names the replacement, or left unchanged. A converted pod can be applied again.
 
 migrate_test.py
 """
@@ -56,13 +56,13 @@ CONVERTED = [
     ("hami", "a share of both", pod(nvidia(gpu=1, gpumem=4096, gpucores=25)), {"main": "gpu-1.core-25.memory-4096-mi"}, {}),
     ("hami", "two shares for one container", pod(nvidia(gpu=2, gpumem=8000, gpucores=60)), {"main": "gpu-2.core-60.memory-8000-mi"}, {}),
     ("hami", "equal percentages", pod(nvidia(gpu=1, gpucores=50, gpumem_percentage=50)), {"main": "gpu-1.core-50"}, {}),
-    ("hami", "limits said twice", pod(nvidia(gpu=1, gpumem=1024), requests=nvidia(gpu=1, gpumem=1024)), {"main": "gpu-1.memory-1024-mi"}, {}),
+    ("hami", "equal limits and requests", pod(nvidia(gpu=1, gpumem=1024), requests=nvidia(gpu=1, gpumem=1024)), {"main": "gpu-1.memory-1024-mi"}, {}),
     ("hami", "HAMi's own mode", pod(nvidia(gpu=1, gpumem=2000), {"nvidia.com/vgpu-mode": "hami-core"}), {"main": "gpu-1.memory-2000-mi"}, {}),
-    ("hami", "HAMi's scheduler, whose work the claim does", pod(nvidia(gpu=1, gpumem=2000), schedulerName="hami-scheduler"),
+    ("hami", "HAMi's scheduler is replaced", pod(nvidia(gpu=1, gpumem=2000), schedulerName="hami-scheduler"),
      {"main": "gpu-1.memory-2000-mi"}, {"schedulerName": "default-scheduler"}),
-    ("hami", "what HAMi wrote on a pod that was copied", pod(GPU, {"hami.io/bind-phase": "success", "hami.io/vgpu-node": "n1"}), {"main": "gpu-1"}, {}),
+    ("hami", "annotations that HAMi writes, on a copied pod", pod(GPU, {"hami.io/bind-phase": "success", "hami.io/vgpu-node": "n1"}), {"main": "gpu-1"}, {}),
     ("hami", "a NIC beside it", pod({**nvidia(gpu=1, gpumem=500), "nvidia.com/hostdev": 1}), {"main": "gpu-1.memory-500-mi"}, {"left": {"nvidia.com/hostdev"}}),
-    ("hami", "two containers and one that comes first", pod(nvidia(gpu=1, gpumem=100), others={"side": nvidia(gpumem=200)}, inits={"first": nvidia(gpu=1, gpumem=100)}),
+    ("hami", "two containers and an init container", pod(nvidia(gpu=1, gpumem=100), others={"side": nvidia(gpumem=200)}, inits={"first": nvidia(gpu=1, gpumem=100)}),
      {"main": "gpu-1.memory-100-mi", "side": "gpu-1.memory-200-mi"}, {}),
     ("nvidia", "a card", pod(GPU), {"main": "gpu-1"}, {}),
     ("nvidia", "eight cards, CPU and a NIC each", pod({**nvidia(gpu=8), "nvidia.com/hostdev": 8, "cpu": 32}), {"main": "gpu-8"}, {"left": {"nvidia.com/hostdev", "cpu"}}),
@@ -75,39 +75,39 @@ CONVERTED = [
     ("nvidia", "a scheduler that the namespace names", pod(GPU, schedulerName="own-scheduler"), {"main": "gpu-1"}, {"schedulerName": "own-scheduler"}),
 ]
 
-# Pods that are refused with the line to write: (flavour, name, pod, words of the message).
+# Pods that are refused with a message that names the replacement: (flavour, name, pod, words of the message).
 BOTH = None
 REFUSED = [
     ("hami", "MIG instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mig"}),
-     ("metadata.annotations[nvidia.com/vgpu-mode]: mig", "elasticgpu.io/mig-<profile>: 1", "egpuct.elasticgpu.io/")),
+     ('metadata.annotations[nvidia.com/vgpu-mode]: "mig" cannot be converted', "elasticgpu.io/mig-<profile>: 1", "egpuct.elasticgpu.io/")),
     ("hami", "MPS instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mps"}), ("nvidia.com/vgpu-mode", "parameter isolation", "migrate-class")),
-    ("hami", "a type of card", pod(GPU, {"nvidia.com/use-gputype": "A100"}), ("nvidia.com/use-gputype]: A100", "parameter model", "migrate-class")),
+    ("hami", "a type of card", pod(GPU, {"nvidia.com/use-gputype": "A100"}), ('nvidia.com/use-gputype]: "A100"', "parameter model", "migrate-class")),
     ("hami", "no such card", pod(GPU, {"nvidia.com/nouse-gputype": "P40"}), ("nvidia.com/nouse-gputype", "migrate-class")),
-    ("hami", "a card by its uuid", pod(GPU, {"nvidia.com/use-gpuuuid": "GPU-1"}), ("nvidia.com/use-gpuuuid]: GPU-1", "spec.elasticGPUName")),
+    ("hami", "a card by its uuid", pod(GPU, {"nvidia.com/use-gpuuuid": "GPU-1"}), ('nvidia.com/use-gpuuuid]: "GPU-1"', "spec.elasticGPUName")),
     ("hami", "not a card by its uuid", pod(GPU, {"nvidia.com/nouse-gpuuuid": "GPU-1"}), ("nvidia.com/nouse-gpuuuid", "migrate-class")),
-    ("hami", "how cards are filled", pod(nvidia(gpu=1, gpumem=100), {"hami.io/gpu-scheduler-policy": "binpack"}), ("hami.io/gpu-scheduler-policy]: binpack", "cardPolicy", "migrate-class")),
+    ("hami", "how cards are filled", pod(nvidia(gpu=1, gpumem=100), {"hami.io/gpu-scheduler-policy": "binpack"}), ('hami.io/gpu-scheduler-policy]: "binpack"', "cardPolicy", "migrate-class")),
     ("hami", "by topology", pod(nvidia(gpu=4), {"hami.io/gpu-scheduler-policy": "topology-aware"}), ("topology-aware", "cardPolicy")),
-    ("hami", "how nodes are filled", pod(GPU, {"hami.io/node-scheduler-policy": "spread"}), ("hami.io/node-scheduler-policy]: spread", "nodePolicy")),
+    ("hami", "how nodes are filled", pod(GPU, {"hami.io/node-scheduler-policy": "spread"}), ('hami.io/node-scheduler-policy]: "spread"', "nodePolicy")),
     ("hami", "one NUMA node", pod(nvidia(gpu=2), {"nvidia.com/numa-bind": "true"}), ("nvidia.com/numa-bind", "cardPolicy")),
-    ("hami", "weights of devices", pod(GPU, {"hami.io/device-scoring-weights": "slot=1,core=1,memory=3"}), ("hami.io/device-scoring-weights", "leave it out")),
-    ("hami", "one that HAMi shall leave alone", pod(GPU, labels={"hami.io/webhook": "ignore"}), ("metadata.labels[hami.io/webhook]", "without the label elasticgpu.io/migrate")),
+    ("hami", "weights of devices", pod(GPU, {"hami.io/device-scoring-weights": "slot=1,core=1,memory=3"}), ("hami.io/device-scoring-weights", "remove the annotation")),
+    ("hami", "HAMi's webhook disabled", pod(GPU, labels={"hami.io/webhook": "ignore"}), ("metadata.labels[hami.io/webhook]", "without the label elasticgpu.io/migrate")),
     ("hami", "compute always limited", pod(nvidia(gpu=1, gpumem=100, gpucores=10), env={"GPU_CORE_UTILIZATION_POLICY": "force"}), ('container "main": env', "parameter isolation")),
-    ("hami", "a task's priority on its card", pod(nvidia(gpu=1, gpumem=100), env={"CUDA_TASK_PRIORITY": "1"}), ('container "main": env', "leave them out")),
-    ("hami", "a priority as a resource", pod(nvidia(gpu=1, priority=0)), ("resources.limits[nvidia.com/priority]", "leave it out")),
-    ("hami", "half the memory and all cores", pod(nvidia(gpu=1, gpumem_percentage=50)), ('write nvidia.com/gpumem: "<MiB>"',)),
-    ("hami", "some cores and all memory", pod(nvidia(gpu=1, gpucores=30)), ('write nvidia.com/gpumem: "<MiB>"',)),
-    ("hami", "memory twice", pod(nvidia(gpu=1, gpumem=100, gpumem_percentage=50)), ("both say how much memory",)),
+    ("hami", "a task's priority on its card", pod(nvidia(gpu=1, gpumem=100), env={"CUDA_TASK_PRIORITY": "1"}), ('container "main": env', "remove them")),
+    ("hami", "a priority as a resource", pod(nvidia(gpu=1, priority=0)), ("resources.limits[nvidia.com/priority]", "remove the resource", "spec.priorityClassName")),
+    ("hami", "half the memory and all cores", pod(nvidia(gpu=1, gpumem_percentage=50)), ('set nvidia.com/gpumem: "<MiB>"',)),
+    ("hami", "some cores and all memory", pod(nvidia(gpu=1, gpucores=30)), ('set nvidia.com/gpumem: "<MiB>"',)),
+    ("hami", "memory twice", pod(nvidia(gpu=1, gpumem=100, gpumem_percentage=50)), ("both set the memory",)),
     (BOTH, "a MIG instance", pod(nvidia(**{"mig-1g.5gb": 1})), ("resources.limits[nvidia.com/mig-1g.5gb]", "{elasticgpu.io/mig-1g.5gb: 1}", "egpuct.elasticgpu.io/main")),
     (BOTH, "a MIG instance beside a card", pod(GPU, others={"side": nvidia(**{"mig-3g.20gb": 1})}), ('container "side"', "{elasticgpu.io/mig-3g.20gb: 1}")),
-    (BOTH, "a slice of time", pod(nvidia(**{"gpu.shared": 1})), ("resources.limits[nvidia.com/gpu.shared]", "write metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
+    (BOTH, "a slice of time", pod(nvidia(**{"gpu.shared": 1})), ("resources.limits[nvidia.com/gpu.shared]", "set metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
     ("nvidia", "HAMi's memory", pod(nvidia(gpu=1, gpumem=3000)), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami", "egpu.elasticgpu.io/gpu-memory")),
     ("nvidia", "HAMi's cores", pod(nvidia(gpu=1, gpucores=30)), ("resources.limits[nvidia.com/gpucores]", "elasticgpu.io/migrate=hami")),
-    ("nvidia", "HAMi's scheduler", pod(GPU, schedulerName="hami-scheduler"), ("spec.schedulerName: hami-scheduler", "write schedulerName: default-scheduler")),
+    ("nvidia", "HAMi's scheduler", pod(GPU, schedulerName="hami-scheduler"), ('spec.schedulerName: "hami-scheduler"', "set spec.schedulerName: default-scheduler")),
     (BOTH, "a card by KAI", pod(GPU, labels={"kai.scheduler/queue": "team"}, schedulerName="kai-scheduler"),
-     ("spec.schedulerName: kai-scheduler", "write schedulerName: default-scheduler", "elasticgpu.io/migrate-scheduler: kai-scheduler")),
-    (BOTH, "a card by Volcano", pod(GPU, {"scheduling.k8s.io/group-name": "job"}, schedulerName="volcano"), ("spec.schedulerName: volcano", "migrate-scheduler: volcano")),
+     ('spec.schedulerName: "kai-scheduler"', "set spec.schedulerName: default-scheduler", "elasticgpu.io/migrate-scheduler: kai-scheduler")),
+    (BOTH, "a card by Volcano", pod(GPU, {"scheduling.k8s.io/group-name": "job"}, schedulerName="volcano"), ('spec.schedulerName: "volcano"', "migrate-scheduler: volcano")),
     (BOTH, "half a card by KAI", pod(annotations={"gpu-fraction": "0.5"}, labels={"kai.scheduler/queue": "team"}, schedulerName="kai-scheduler"),
-     ("metadata.annotations[gpu-fraction]", 'write metadata.annotations: {egpu.elasticgpu.io/gpu-core: "50"}', "schedulerName: default-scheduler")),
+     ("metadata.annotations[gpu-fraction]", 'set metadata.annotations: {egpu.elasticgpu.io/gpu-core: "50"}', "spec.schedulerName: default-scheduler")),
     (BOTH, "a third of a card by run:ai", pod(annotations={"gpu-fraction": "0.33"}, labels={"runai/queue": "team"}, schedulerName="runai-scheduler"), ('{egpu.elasticgpu.io/gpu-core: "33"}',)),
     (BOTH, "memory by KAI", pod(annotations={"gpu-memory": "2000"}, schedulerName="kai-scheduler"), ("metadata.annotations[gpu-memory]", "{egpu.elasticgpu.io/gpu-memory: 2000Mi}")),
     (BOTH, "memory that KAI would not read", pod(annotations={"gpu-memory": "2Gi"}), ("{egpu.elasticgpu.io/gpu-memory: <n>Mi}",)),
@@ -115,7 +115,7 @@ REFUSED = [
      ('{egpu.elasticgpu.io/gpu: "2", egpu.elasticgpu.io/gpu-core: "25"}',)),
     (BOTH, "for one container of two, by KAI", pod(annotations={"gpu-fraction": ".5", "gpu-fraction-container-name": "side"}, others={"side": {}}),
      ('egpu.elasticgpu.io/gpu-core: "50"', "egpuct.elasticgpu.io/side: <template>")),
-    (BOTH, "a fraction that is none", pod(annotations={"gpu-fraction": "half"}), ('egpu.elasticgpu.io/gpu-core: "<percent of a card>"',)),
+    (BOTH, "an invalid fraction", pod(annotations={"gpu-fraction": "half"}), ('egpu.elasticgpu.io/gpu-core: "<percent of a card>"',)),
     (BOTH, "Volcano's vGPU", pod(vgpu(number=1, memory=1024, cores=50), schedulerName="volcano"),
      ("resources.limits[volcano.sh/vgpu-", 'egpu.elasticgpu.io/gpu: "1"', "egpu.elasticgpu.io/gpu-memory: 1024Mi", 'egpu.elasticgpu.io/gpu-core: "50"')),
     (BOTH, "Volcano's vGPU by percent", pod(vgpu(number=2, memory_percentage=20)), ('egpu.elasticgpu.io/gpu-core: "20"', 'egpu.elasticgpu.io/gpu: "2"')),
@@ -129,14 +129,14 @@ REFUSED = [
      ("tensor-fusion.ai/", 'elasticgpu.io/gpu-memory: "2Gi"', 'elasticgpu.io/tflops: "20"', "egpuct.elasticgpu.io/main: <template>")),
     (BOTH, "tensor-fusion by percent", pod(annotations=fusion(compute_percent_limit="50", vram_limit="4Gi", gpu_count="2", isolation="hard")),
      ('elasticgpu.io/gpu: "2"', 'elasticgpu.io/gpu-core: "50"', 'elasticgpu.io/gpu-memory: "4Gi"')),
-    (BOTH, "tensor-fusion by a profile", pod(annotations=fusion(workload_profile="small"), labels=ENABLED), ("tensor-fusion.ai/", "write an ElasticGPUClaimTemplate")),
-    (BOTH, "tensor-fusion by its label", pod(labels=ENABLED), ("metadata.labels[tensor-fusion.ai/enabled]", "write an ElasticGPUClaimTemplate")),
-    (BOTH, "amounts of ours beside them", pod(GPU, {AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "leave one of them out")),
+    (BOTH, "tensor-fusion by a profile", pod(annotations=fusion(workload_profile="small"), labels=ENABLED), ("tensor-fusion.ai/", "create an ElasticGPUClaimTemplate")),
+    (BOTH, "tensor-fusion by its label", pod(labels=ENABLED), ("metadata.labels[tensor-fusion.ai/enabled]", "create an ElasticGPUClaimTemplate")),
+    (BOTH, "amounts by annotation, too", pod(GPU, {AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "remove the annotation")),
 ]
 
 # Unchanged pods: (flavour, name, pod).
 UNTOUCHED = [
-    (BOTH, "nothing asked for", pod()),
+    (BOTH, "no requests", pod()),
     (BOTH, "CPU and memory, by Volcano", pod({"cpu": 1, "memory": "1Gi"}, schedulerName="volcano")),
     (BOTH, "an AMD card", pod({"amd.com/gpu": 1})),
     (BOTH, "an Intel card", pod({"gpu.intel.com/i915": 1})),
@@ -182,7 +182,7 @@ def converted(client, report):
             report.check(f"{flavour}: {what}: {key}", stored["spec"][key] == more[key], stored["spec"][key])
         asking = [one["name"] for one in containers(stored) if one.get("resources", {}).get("claims")]
         asked = [one["name"] for one in containers(body) if any(key in ("nvidia.com/gpu", "nvidia.com/gpumem") for key in one.get("resources", {}).get("limits", {}))]
-        report.check(f"{flavour}: {what}: who has one", asking == asked, (asking, asked))
+        report.check(f"{flavour}: {what}: containers with a claim", asking == asked, (asking, asked))
         report.check(f"{flavour}: {what}: its gate", {"name": GATE} in stored["spec"].get("schedulingGates", []))
 
 
@@ -191,7 +191,7 @@ def refused(client, report):
         for each in flavours(flavour):
             report.refused(f"{each}: {what}", lambda each=each, body=body: client.create(f"{pods(space(each))}?dryRun=All", body), 422, *words)
     crowd = pod(others={f"c{each}": {} for each in range(64)}, annotations={"gpu-fraction": "0.5"})
-    report.refused("half a card for the first of 65", lambda: client.create(f"{pods(space('hami'))}?dryRun=All", crowd), 422, "spec.containers: at most 64")
+    report.refused("half a card for a pod with 65 containers", lambda: client.create(f"{pods(space('hami'))}?dryRun=All", crowd), 422, "spec.containers:", "at most 64 containers")
 
 
 def untouched(client, report):
@@ -203,11 +203,11 @@ def untouched(client, report):
             except Refused as refusal:
                 report.check(f"{each}: {what}", False, refusal)
                 continue
-            report.check(f"{each}: {what}: it is as elsewhere", there == elsewhere, there)
+            report.check(f"{each}: {what}: unchanged", there == elsewhere, there)
 
 
 def full(client, report):
-    """As many resources as the policies walk: they terminate and report the error."""
+    """A pod with the maximum number of containers and limits is converted within the time of a request."""
     many = {f"example.com/r{each}": 1 for each in range(97)}
     body = pod({**many, **GPU}, others={f"c{each}": many for each in range(63)})
     for flavour in FLAVOURS:
@@ -250,14 +250,14 @@ def applied_again(cluster, client, report):
 
 
 def native(client, report):
-    """A pod created before the label keeps its resources, whatever else of it is changed."""
+    """A pod created before the label keeps its resources when other fields change."""
     path = pods("late")
     client.create("/api/v1/namespaces", {"metadata": {"name": "late"}})
     client.create(path, pod(GPU))
     client.patch("/api/v1/namespaces/late", {"metadata": {"labels": {"elasticgpu.io/migrate": "nvidia"}}})
     until("the label is in force", lambda: "resourceClaims" in client.create(f"{path}?dryRun=All", {**pod(GPU), "metadata": {"name": "q"}})["spec"])
     written = client.patch(f"{path}/p", {"metadata": {"labels": {"a": "b"}}})
-    report.check("a pod from before the label stays as it is", written["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"})
+    report.check("a pod from before the label is unchanged", written["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"})
 
 
 def install(cluster, client):
@@ -293,7 +293,7 @@ def main():
         full(client, report)
         applied_again(cluster, client, report)
         native(client, report)
-    print(f"{len(CONVERTED)} carried over, {len(REFUSED)} refused, {len(UNTOUCHED)} untouched")
+    print(f"{len(CONVERTED)} converted, {len(REFUSED)} refused, {len(UNTOUCHED)} untouched")
     return report.close()
 
 
