@@ -78,7 +78,7 @@ void eachRecord(const scheduler::Cluster& cluster, const allocator::ClaimUsers& 
     const auto view = cluster.findCard(name);
     record.card = {name, view.healthy, *cluster.describe(name)};
     write(record);
-    for (const auto& taken : cluster.takes(name)) {
+    for (const auto& taken : cluster.allocationsOn(name)) {
       JournalRecord take;
       take.take = {name, taken.uid, taken.charged, std::string(view.isolation)};
       write(take);
