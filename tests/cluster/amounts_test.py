@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Proves that amounts on pods work for every kind of workload: by annotations, or as NVIDIA's device plugin and HAMi spell them, in labelled namespaces.
-Each pod runs with claims of its own. A pod that can't be migrated is refused with the line to write; mistakes are events on the pods. With the stock
+Each pod runs with its own claims. A pod that cannot be migrated is refused with the line to write; errors are events of the pods. With the stock
 scheduler and controller manager. Needs 1.36.
 
 amounts_test.py BIN_DIR
@@ -273,8 +273,8 @@ def mistakes(client, report):
             return [each for each in client.items("/api/v1/namespaces/default/events")
                     if each["involvedObject"]["name"] == name and words in each["message"]]
 
-        until(f"{name} is told", reported, patience=60)
-        report.check(f"{name} is told", True)
+        until(f"{name}: the pod has an event", reported, patience=60)
+        report.check(f"{name}: the pod has an event", True)
         client.delete(f"{pods()}/{name}")
 
 

@@ -250,7 +250,7 @@ def applied_again(cluster, client, report):
 
 
 def native(client, report):
-    """A pod created before the label keeps its resources, whatever else of it is changed."""
+    """A pod created before the label keeps its resources when other fields are changed."""
     path = pods("late")
     client.create("/api/v1/namespaces", {"metadata": {"name": "late"}})
     client.create(path, pod(GPU))
