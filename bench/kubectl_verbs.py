@@ -1,6 +1,6 @@
 """Measures `kubectl egpu` on the embedded API server: `why` and `map` at many claims, `bundle` at 1,000.  kubectl_verbs.py BIN_DIR [CLAIMS]
 
-Prints a table of medians. `why` is asked for claims and pods in the middle of the list."""
+Prints a table of medians. `why` is run for claims and pods in the middle of the list."""
 import concurrent.futures
 import json
 import os

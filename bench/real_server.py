@@ -126,7 +126,7 @@ def stored(item, **metadata):
 
 
 def fill(server, options):
-    """Copies one bound claim with its device and card; each copy has names and uids of its own, on a node of its own."""
+    """Copies one bound claim with its device and card; each copy has its own names, uids and node."""
     server.measure(options, "bind", 1)
     client = installation.client_of(server.cluster)
     claim = client.items(claims())[0]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every benchmark and prints its table; writes bench/openb.svg.  run.sh BIN_DIR [filter]
-# With a filter only the benchmarks that it matches, without the traces, a real API server and crowds of claims. Fails if a figure of a crowd
-# misses its target by more than 20 %.
+# Runs all benchmarks and prints their tables; writes bench/openb.svg.  run.sh BIN_DIR [filter]
+# With a filter, runs only the matching benchmarks, without the traces, the real API server and the crowds of claims.
+# Fails if a figure of a crowd misses its target by more than 20 %.
 set -euo pipefail
 bin=${1:?usage: run.sh BIN_DIR [filter]}
 for b in decide_bench topology_bench watch_bench memory_bench bind_bench prepare_bench client_bench; do

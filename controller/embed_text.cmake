@@ -1,5 +1,5 @@
-# egpu_string_literal(TEXT OUT): sets OUT to TEXT as adjacent raw C++ literals, because compilers limit the length of one. TEXT must not contain
-# )egpu_text".
+# egpu_string_literal(TEXT OUT): sets OUT to TEXT as adjacent raw C++ literals, because compilers limit the length of a
+# literal. TEXT must not contain )egpu_text".
 function(egpu_string_literal text out)
   set(result "")
   string(LENGTH "${text}" length)

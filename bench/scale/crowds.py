@@ -10,7 +10,7 @@ from objects import CARDS, NODES, NodeGroup, claim, gpu_class, is_bound, is_runn
 from server import PATIENCE, Watch
 from client import claims, pods  # importing server adds its folder to sys.path
 
-EXPLAINED = 18  # seconds without a step after which no claim has a new explanation: they are made at intervals of 15 s
+EXPLAINED = 18  # seconds without a step after which all explanations are complete: they are made at intervals of 15 s
 
 
 def pods_running(options):

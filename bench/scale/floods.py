@@ -36,7 +36,7 @@ def too_much(index):
 
 
 def large_share(index):
-    """Amounts of which a card holds one, different for each index."""
+    """Amounts that fit on a card once, different for each index."""
     return {"gpu_core": 90, "gpu_memory": f"{4096 + index}Mi"}
 
 
@@ -230,7 +230,7 @@ def odd_annotations(index):
             "elasticgpu.io/node-policy": "none", "elasticgpu.io/gang-pod-group": f"absent-{index % 5}", "junk": "x" * 8192}
 
 
-# Name of a kind → writer(client), as tenants.Flood takes it.
+# Name of a kind → writer(client), an argument of tenants.Flood.
 KINDS = {
     # For comparison: the controller does not read Leases of tenants.
     "leases": creates(LEASES, lambda index: {"metadata": {"name": f"lease-{index:04}"}, "spec": {}}),

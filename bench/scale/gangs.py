@@ -43,7 +43,7 @@ def impossible_gang(options):
         found = server.client.items(claims())
         messages = [bound_condition(each).get("message", "") for each in found if bound_condition(each).get("reason") == "NoFit"]
         print("    " + messages[0], flush=True)
-        # Nine members fit, and each other node has seven free cards of the eight that the tenth asks for.
+        # Nine members fit. The tenth requests eight cards, and each other node has seven free cards.
         names_cause = all(part in messages[0] for part in (f"{size - 1} of {size} members", "need 8, best has 7"))
     return [Figure("impossible gang of 10 × 8 explained", seconds, "s", max=0.5),
             Figure("messages without the true cause", float(not names_cause), "", max=0)]
@@ -51,7 +51,7 @@ def impossible_gang(options):
 
 def consolidation(options):
     """41 gangs of 10 × 6 cards of high priority on 500 nodes with five free cards each. Each member needs a node on which one claim of low priority is
-    preempted; nodes without a member keep all of theirs."""
+    preempted; nodes without a member keep all of their claims."""
     nodes, gangs, size = options.scaled(NODES, least=25), options.scaled(41, least=2), 10
     with options.server(NodeGroup(nodes)) as server:
         server.create(PRIORITY_CLASSES, [priority_class("low", 100), priority_class("high", 1000)])

@@ -38,7 +38,7 @@ def claim(name, class_name, annotations=None, priority=None, **amounts):
 
 
 def pod(name, class_name, annotations=None):
-    """A pod that asks for one whole card by annotations, for which the controller creates a claim."""
+    """A pod that requests one whole card by annotations. The controller creates a claim for it."""
     wanted = {"egpu.elasticgpu.io/class": class_name, "egpu.elasticgpu.io/gpu": "1"}
     return {"metadata": {"name": name, "annotations": dict(wanted, **(annotations or {}))},
             "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "main", "image": "none"}]}}

@@ -23,7 +23,7 @@ def members(name, size):
 
 
 def reclaim(options):
-    """A gang of 250 × 8 preempts half of 500 full nodes. Then a second gang asks for the other half, and the controller gets SIGTERM."""
+    """A gang of 250 × 8 preempts half of 500 full nodes. Then a second gang requests the other half, and the controller gets SIGTERM."""
     nodes = options.scaled(NODES, least=8)
     size = nodes // 2
     with options.server(NodeGroup(nodes)) as server:

@@ -69,7 +69,7 @@ class Measured:
         return self.metric("elasticgpu_reconciles_total")
 
     def rest(self, patience=PATIENCE, quiet=QUIET):
-        """Waits until no step is made for `quiet` seconds. Returns the number of steps so far."""
+        """Waits until the controller makes no step for `quiet` seconds. Returns the number of steps so far."""
         seen, since, began = self.steps(), time.monotonic(), time.monotonic()
         while time.monotonic() < since + quiet:
             if time.monotonic() > began + patience:

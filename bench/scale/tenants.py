@@ -1,4 +1,4 @@
-"""Two tenants: one floods the API server with objects from a process of its own, while small claims of the other tenant are timed."""
+"""Two tenants: one floods the API server with objects from a separate process, while small claims of the other tenant are timed."""
 
 import concurrent.futures
 import multiprocessing
@@ -41,7 +41,7 @@ def bind_time(server, name, class_name):
 
 
 def write_time(server, name):
-    """Returns the seconds of as many sequential writes as a claim takes, to an object that the controller does not read: measures how much a flood slows
+    """Returns the seconds of sequential writes, as many as a claim needs, to an object that the controller does not read: measures how much a flood slows
     down the API server and the machine."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{OTHER}/leases"
     began = time.monotonic()
@@ -59,7 +59,7 @@ class Binds:
     PAUSE = 0.02  # seconds between two measurements
 
     def __init__(self, server, prefix, goes_on):
-        """Measures while goes_on() is true, and at least one of each."""
+        """Measures while goes_on() is true, at least once for each class."""
         self.times = {SHARED: [], APART: [], WRITES: []}
         number = 0
         while number < len(self.times) or goes_on():

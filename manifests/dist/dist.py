@@ -31,7 +31,8 @@ CHART = ROOT / "manifests" / "chart"
 PREFIX = "opt/elastic-gpu"  # place in the Debian package
 PROGRAMS = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-standalone", "egpu-plugin-host", "egpu-sanity", "kubectl-egpu", "kubectl_complete-egpu")
 PLUGINS = ("libgpushare.so", "libphysical.so")
-# Debian has no static libraries of Kerberos, so the plugin brings its libraries, and works on every distribution.
+# Debian has no static libraries of Kerberos, so the archive contains the plugin's libraries. It works on all
+# distributions.
 LAUNCHER = """#!/bin/sh
 # Runs kubectl-egpu with the libraries beside it.
 here=$(dirname "$(readlink -f "$0")")
@@ -56,7 +57,7 @@ def libraries(installed):
         needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.+)\]", listed))
         loaded = subprocess.run(["ldd", file], capture_output=True, text=True, check=False).stdout if needed else ""
         found |= {path for name, path in re.findall(r"(\S+) => (/\S+)", loaded) if name in needed}
-    # A package has its files in /usr/lib or, if it is older, in /lib, which is a link.
+    # Packages have their files in /usr/lib. Older packages have them in /lib, which is a link.
     paths = [f"{prefix}{each.removeprefix('/usr')}" for each in found for prefix in ("", "/usr")]
     owners = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True, check=False).stdout if paths else ""
     return sorted({"ca-certificates", *(line.partition(":")[0] for line in owners.splitlines())})

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Collects the files of the container image: the programs and plugins of an installation, the libraries that they load, the certificates of
-# public authorities, and tar, which `kubectl cp` runs. The image has no shell and no package manager.
+# Collects the files of the container image: the programs and plugins of an installation, the libraries that they load,
+# the certificates of public authorities, and tar, which `kubectl cp` runs. The image has no shell and no package
+# manager.
 #   image_root.sh INSTALLED FOLDER
-# INSTALLED is the prefix of `cmake --install`; FOLDER must not exist. The libraries are those of this machine, which must be a Debian: their
-# packages are listed in var/lib/dpkg/status.d, where scanners for vulnerabilities look, and their licences in usr/share/doc.
+# INSTALLED is the prefix of `cmake --install`; FOLDER must not exist. The libraries are those of this machine, which
+# must run Debian. Their packages are listed in var/lib/dpkg/status.d for vulnerability scanners; their licences are in
+# usr/share/doc.
 set -euo pipefail
 
 (($# == 2)) || { echo "usage: image_root.sh INSTALLED FOLDER" >&2; exit 2; }
@@ -22,7 +24,7 @@ ln -s usr/lib64 "$root/lib64"
 ln -s /run "$root/var/run"
 for each in "${programs[@]}"; do cp "$installed/bin/$each" "$product/bin/"; done
 for each in "${plugins[@]}"; do cp "$installed/lib/provisioners/$each" "$product/lib/provisioners/"; done
-# The limiter's libraries, which gpushare mounts into containers. Other architectures than x86-64 have none.
+# The limiter's libraries, which gpushare mounts into containers. They exist only on x86-64.
 for each in "$installed"/lib/limiter/*.so.1; do [[ ! -e $each ]] || cp "$each" "$product/lib/limiter/"; done
 cp /usr/bin/tar "$root/usr/bin/"
 
@@ -32,10 +34,10 @@ for each in "${libraries[@]}"; do
   mkdir -p "$(dirname "$target")"
   cp -L "$each" "$target"
 done
-# dpkg knows a library by its path in the package, which can begin with /lib or /usr/lib.
+# dpkg finds a library by its path in the package, which can begin with /lib or /usr/lib.
 owned=$(dpkg-query -S "${libraries[@]/#//usr}" "${libraries[@]#/usr}" "${libraries[@]}" 2>/dev/null || true)
 for each in "${libraries[@]}"; do
-  [[ $owned == *": ${each#/usr}"* || $owned == *": /usr${each#/usr}"* ]] || { echo "error: $each is of no Debian package" >&2; exit 1; }
+  [[ $owned == *": ${each#/usr}"* || $owned == *": /usr${each#/usr}"* ]] || { echo "error: $each does not belong to a Debian package" >&2; exit 1; }
 done
 
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"

@@ -23,7 +23,7 @@ SERVED = ("--kube-version", "1.36.1", "--api-versions", "apiregistration.k8s.io/
 MUTATING = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 DIGEST = "sha256:" + 64 * "0"
 
-# (what, arguments of helm template, folders whose kustomizations give the same objects, further files, files that are left out)
+# (what, arguments of helm template, folders whose kustomizations contain the same objects, further files, omitted files)
 EQUAL = [
     ("default values", (), (".",), ()),
     ("1.34", ("--kube-version", "1.34.0"), ("overlays/1.34",), ()),
@@ -114,7 +114,7 @@ def check_refused(report, helm):
 
 
 def check_versions(report, helm):
-    """The mutating policies are rendered where they are served, and where a value asks for them."""
+    """The mutating policies are rendered if the API server serves them, or if a value enables them."""
     for what, arguments, expected in (
             ("not served", SERVED, 0), ("served", (*SERVED, "--api-versions", MUTATING), 2), ("turned off", ("--set", "admission.mutating=false"), 0),
             ("turned on", ("--set", "admission.mutating=true", *OLD), 2)):

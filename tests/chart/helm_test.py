@@ -139,7 +139,7 @@ class Site:
         until(f"claim {name} is bound", lambda: self.client.get(f"{claims()}/{name}").get("status", {}).get("phase") == "Bound")
 
     def state(self):
-        """Returns what an installation must not touch."""
+        """Returns the objects that an installation must not change."""
         found = {}
         for each in self.client.items(pods()):
             status = each["status"]
@@ -205,7 +205,7 @@ class Site:
         self.is_uninstalled()
 
     def reinstall(self, helm):
-        """A current chart takes over the kinds that an earlier release has kept, and updates them."""
+        """A current chart adopts the kinds that an earlier release has kept, and updates them."""
         self.helm = helm
         self.run("Install")
         self.has_version("installed over kept kinds", earlier=False)

@@ -100,7 +100,7 @@ def annotated(made, **annotations):
 
 
 def written(made):
-    """On versions whose policies do not read annotations (1.34, 1.35), adds the resourceClaims that the policy would derive; there users write them."""
+    """On versions whose policies do not read annotations (1.34, 1.35), adds the resourceClaims that the policy would derive and that users write there."""
     if installation.PODS_WRITE_CLAIMS:
         names = {key.removeprefix(PREFIX): value for key, value in made["metadata"]["annotations"].items() if key.startswith(PREFIX)}
         made["spec"]["resourceClaims"] = [{"name": key, "resourceClaimName": value} for key, value in names.items()]
@@ -525,7 +525,7 @@ def agents(cluster, client, report):
                    422, "metadata.finalizers")
     report.check("it updates its card", agent.patch(mine, {"spec": {"card": {"smCount": 120}}})["spec"]["card"]["smCount"] == 120)
     reply = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
-    report.check("it says that its card is healthy", reply["status"]["conditions"][0]["type"] == "Healthy")
+    report.check("it reports that its card is healthy", reply["status"]["conditions"][0]["type"] == "Healthy")
     for what, path in (("a card", theirs), ("a card's status", f"{theirs}/status")):
         report.refused(f"not {what} of another node", lambda path=path: agent.patch(path, {"metadata": {"labels": {"a": "b"}},
                        "status": {"phase": "Failed"}}), 422, "its own node")
@@ -536,7 +536,7 @@ def agents(cluster, client, report):
                    "spec.allocations")
     client.patch(mine, {"spec": {"allocations": {"u-1": entry}}})
     report.refused("it can't clear the ledger", lambda: agent.patch(mine, {"spec": {"allocations": None}}), 422, "spec.allocations")
-    report.refused("it can't let go of a card with entries", lambda: agent.patch(mine, {"metadata": {"finalizers": None}}), 422,
+    report.refused("it cannot remove the finalizer of a card with entries", lambda: agent.patch(mine, {"metadata": {"finalizers": None}}), 422,
                    "elasticgpu.io/ledger")
     report.check("it updates its card, entries and all",
                  agent.patch(mine, {"metadata": {"labels": {"a": "b"}}})["metadata"]["labels"]["a"] == "b")
@@ -648,7 +648,7 @@ def well_typed(client, report):
 def on_an_old_one(cluster, _client, report):
     """1.34 and 1.35: applying the whole folder reports the kinds that this server lacks; the overlay replaces them."""
     output = installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS, check=False)
-    report.check("apply -f of the folder says what is missing", "MutatingAdmissionPolicy" in output and "no matches for kind" in output, output)
+    report.check("apply -f of the folder reports the missing kind", "MutatingAdmissionPolicy" in output and "no matches for kind" in output, output)
 
 
 def before_136(cluster, client, report):

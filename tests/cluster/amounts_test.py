@@ -273,8 +273,8 @@ def mistakes(client, report):
             return [each for each in client.items("/api/v1/namespaces/default/events")
                     if each["involvedObject"]["name"] == name and words in each["message"]]
 
-        until(f"{name} is told", reported, patience=60)
-        report.check(f"{name} is told", True)
+        until(f"{name}: the pod has an event", reported, patience=60)
+        report.check(f"{name}: the pod has an event", True)
         client.delete(f"{pods()}/{name}")
 
 

@@ -23,7 +23,7 @@ import urllib.error
 import urllib.request
 
 import parts
-from parts import API_SERVER, SKIPPED, Skip, binaries, free_ports  # noqa: F401  (what tests take from here)
+from parts import API_SERVER, SKIPPED, Skip, binaries, free_ports  # noqa: F401  (tests import these from here)
 from pki import Failure, admin_context, issue, make_certificates, write_kubeconfig  # noqa: F401
 from processes import Processes, die_with_parent, is_zombie, start_time, stop_recorded  # noqa: F401
 

@@ -1,23 +1,22 @@
 #!/usr/bin/env bash
-# Builds the real cluster parts that tests run against, into a cache outside the
-# tree, and prints the folder that holds them (the last line of stdout).
+# Builds the parts of a real cluster for tests, in a cache outside the tree, and prints their folder (the last line of
+# stdout).
 #
 #   build.sh [NAME...]   default: etcd kube-apiserver
 #                        also: kubectl kube-scheduler kube-controller-manager kubelet kwok
-#   build.sh containerd    containerd, its shim and ctr, which have a folder of their own
-#   build.sh helm-3 | helm-4 | promtool   a tool, which has a folder of its own
+#   build.sh containerd    containerd, its shim and ctr, in a separate folder
+#   build.sh helm-3 | helm-4 | promtool   a tool, in a separate folder
 #   build.sh --built NAME...   builds nothing: exit 77 if a part is missing
 #   EGPU_KUBERNETES=1.36   an older Kubernetes instead of the newest: 1.36, or 1.34, the oldest that is supported (no kubectl)
 #
-# Beside kwok stands kwok-stages.yaml: its module's rules for nodes and pods without kubelets.
-# What is there already is left alone, so a second run costs nothing; two runs at
-# once take turns. Progress goes to stderr.
-# Exit: 0 all there, 77 Go is missing or too old (nothing built), 1 a build failed.
+# kwok-stages.yaml beside kwok has the rules of kwok's module for nodes and pods without kubelets.
+# Parts that exist are not built again. Concurrent runs wait for each other. Progress is printed on stderr.
+# Exit: 0 all parts exist, 77 Go is missing or too old (nothing built), 1 a build failed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly here
-readonly go_floor=26 # of Go 1.x: what Kubernetes' own go.mod asks for
+readonly go_floor=26 # of Go 1.x: the version in Kubernetes' go.mod
 
 pinned() { # MODULE GO_MOD: the version that the go.mod pins
   awk -v module="$1" '{ sub(/^require /, "") } $1 == module && $2 ~ /^v[0-9]/ { print $2; exit }' "$2"
@@ -60,7 +59,7 @@ go_is_new_enough() {
   [[ $major == 1 && -n $minor ]] && ((minor >= go_floor))
 }
 
-# Linking alone keeps quiet for a minute: say now and then that it still runs.
+# Prints progress, because linking takes a minute without output.
 with_progress() { # WHAT COMMAND...
   local what=$1 started=$SECONDS
   shift
@@ -80,10 +79,10 @@ with_progress() { # WHAT COMMAND...
 child=
 trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT
 
-# kwok does nothing without stages; these make nodes Ready, renew their leases and let pods run at once.
+# kwok has no effect without stages. These make nodes Ready, renew their leases and run pods at once.
 write_stages() {
   local stages stage
-  # `go list -m` names no folder for a module that nothing has downloaded yet.
+  # `go list -m` prints no folder for a module that has not been downloaded.
   (cd "$here/kwok" && GOWORK=off go mod download sigs.k8s.io/kwok) || return 1
   stages=$(cd "$here/kwok" && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage || return 1
   for stage in "$stages"/{node/fast,node/heartbeat-with-lease,pod/fast}/*.yaml; do
@@ -101,7 +100,7 @@ build() { # NAME
     ;;
   helm-3 | helm-4)
     module=$here/${tool_folders[$name]} package=${tool_modules[$name]}/cmd/helm
-    # As in its releases: the Kubernetes that `helm template` assumes. Helm 4 takes it from its modules.
+    # The Kubernetes version that `helm template` assumes, as in Helm's releases. Helm 4 reads it from its modules.
     local client
     client=$(pinned k8s.io/client-go "$module/go.mod") client=${client#v0.}
     for package_of_version in chartutil lint/rules; do
@@ -120,7 +119,7 @@ build() { # NAME
     flags+=" -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
     ;;
   esac
-  # Renamed into place, so that what stands in the cache is always whole.
+  # Renamed when complete, so that the cache never has incomplete files.
   (cd "$module" && with_progress "building $name" \
     env CGO_ENABLED=0 GOFLAGS="-buildvcs=false ${GOFLAGS:-}" GOWORK=off \
     go build -trimpath -tags "$tags" -ldflags "$flags" -o "$bin/.$name.new" "$package") &&
@@ -134,21 +133,21 @@ main() {
     case $name in
     etcd | kube-apiserver | kubectl | kube-scheduler | kube-controller-manager | kubelet | kwok) ;;
     containerd | containerd-shim-runc-v2 | ctr) [[ $bin == "$root/containerd-"* ]] || {
-      say "containerd is asked for alone"
+      say "containerd must be the only argument"
       exit 1
     } ;;
     helm-3 | helm-4 | promtool) [[ $bin == "$root/$name-"* ]] || {
-      say "$name is asked for alone"
+      say "$name must be the only argument"
       exit 1
     } ;;
     *)
-      say "no such part: $name"
+      say "unknown part: $name"
       exit 1
       ;;
     esac
   done
 
-  # What stands in the cache is whole, so whoever finds all there need not wait for who builds something else.
+  # Files in the cache are complete, so a run that finds all its parts does not wait for builds of other parts.
   for name in "${names[@]}"; do [[ -x $bin/$name ]] || missing+=("$name"); done
   if [[ ${#missing[@]} -gt 0 && -n $only_built ]]; then
     say "not built: ${missing[*]}"

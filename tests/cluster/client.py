@@ -15,7 +15,7 @@ NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
 PAGE = 500
 IDLE = 30  # seconds; an API server closes a connection that was idle for 90
-PATIENCE = 300  # seconds; on an idle machine every wait takes a few
+PATIENCE = 300  # seconds; on an idle machine, each wait takes a few seconds
 
 
 def claims(namespace="default"):

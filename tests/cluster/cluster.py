@@ -2,7 +2,7 @@
 """A whole Kubernetes on loopback with Elastic GPU installed, for experiments: `make cluster`, `make cluster-down`.
 
 cluster.py up DIR BIN_DIR [NODES [CARDS]] [--real-node]   start it in DIR; default 5 nodes of 8 cards
-cluster.py down DIR                                       end exactly what up started
+cluster.py down DIR                                       stop the processes that up started
 
 Exit status 77: Go is missing, so there is nothing to start (1 where EGPU_REQUIRE_CLUSTER is 1), or the machine permits no real node.
 """

@@ -163,7 +163,7 @@ def by_command(ground):
     held = execute(ground)
     ground.check("a budget that permits none: nothing is moved, in its words",
                  held.returncode == 1 and "nothing is moved" in held.stderr and "disruption budget" in held.stderr, held)
-    ground.check("nobody went", ground.running("small") == before)
+    ground.check("no pod is evicted", ground.running("small") == before)
     ground.loosen()
     executed(ground)
     ground.gathered(before)
@@ -204,7 +204,7 @@ def over_http(ground):
                                       ("a budget that permits none", ground.tokens["moves"], 429, "disruption budget")):
         code, body, again = posted(ground, "execute=true", token)
         ground.check(f"{who}: {status}, in words", (code, words in body, again is not None) == (status, True, status == 429), (code, body, again))
-    ground.check("nobody went", ground.running("small") == before)
+    ground.check("no pod is evicted", ground.running("small") == before)
     ground.loosen()
     moved_over_http(ground)
     ground.gathered(before)
@@ -212,7 +212,7 @@ def over_http(ground):
 
 
 def made_by_hand(ground, over=executed):
-    """Claims that outlive their pods are asked to move, and keep their identity."""
+    """Claims that outlive their pods are moved on request, and keep their identity."""
     before = ground.scattered({"maxUnavailable": 1}, ground.small_by_hand)
     had = ground.had()
     held = execute(ground, "evicts")

@@ -34,7 +34,7 @@ class Ground:
         self.report = report
 
     def gang(self, name, size, by, cls="late", cpu="1", replicas=None, topology=None):
-        """Creates a Deployment whose pods ask for one whole card each. by a group: its pods name only their PodGroup."""
+        """Creates a Deployment whose pods request one whole card each. by a group: its pods name only their PodGroup."""
         of_gang = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
         if by in ("amounts", "group", "both"):
             annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **({} if by == "group" else of_gang)}

@@ -10,7 +10,7 @@ from pki import Failure, admin_context, write_kubeconfig
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MANIFESTS = ROOT / "manifests"
-VERSION = os.environ.get("EGPU_KUBERNETES")  # an older Kubernetes, as build.sh takes it; None: the newest
+VERSION = os.environ.get("EGPU_KUBERNETES")  # an older Kubernetes, in the format of build.sh; None: the newest
 # The installed manifests. An overlay lacks the policy that turns annotations into resourceClaims: there pods write them.
 PODS_WRITE_CLAIMS = bool(VERSION) and (MANIFESTS / "overlays" / VERSION).is_dir()
 INSTALLED = MANIFESTS / "overlays" / VERSION if PODS_WRITE_CLAIMS else MANIFESTS

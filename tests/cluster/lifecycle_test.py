@@ -57,7 +57,7 @@ def start_and_stop(folder):
     check("stop left the second alone", len(alive(other)) == 2)
     check("stop again does nothing", tool("stop", str(first)).returncode == 0)
 
-    # A record whose process ids now belong to other processes.
+    # A record with process ids that now belong to other processes.
     stale = [{**each, "started": each["started"] - 1} for each in other]
     (first / "processes.json").write_text(json.dumps(stale))
     tool("stop", str(first))
@@ -113,7 +113,7 @@ def without_go(folder):
               done.returncode == status and done.stdout.startswith(f"{word}: Go >= 1.26 is missing") and "go1.20.1" in done.stderr)
     script = [pathlib.Path(TOOL).parent / "build.sh", "no-such-part"]
     done = subprocess.run(script, capture_output=True, text=True, check=False, env=env)
-    check("an unknown part is named", done.returncode == 1 and "no such part: no-such-part" in done.stderr)
+    check("an unknown part is named", done.returncode == 1 and "unknown part: no-such-part" in done.stderr)
 
 
 def main():

@@ -75,7 +75,7 @@ class Marked:
                                                      labels={LABEL: "x"}))
 
     def free(self):
-        """Removes the objects as the controller does; nothing may be left."""
+        """Removes the objects as the controller does; no object may remain."""
         for path in (self.resource_claim_path, self.claim_path):
             if self.client.exists(path):
                 self.controller.patch(path, {"metadata": {"finalizers": None}})
@@ -184,7 +184,7 @@ def forging(client, controller, editor, report):
                               ("a claim as its owner", {"ownerReferences": [of_it]}, "metadata.ownerReferences")):
         report.refused(f"it does not get {what} afterwards", lambda body=body: editor.patch(f"{resource_claims()}/forged", {"metadata": body}), 422, field)
     unknown = {"finalizers": ["elasticgpu.io/unknown"]}
-    report.refused("no claim with a finalizer that nobody would take off", lambda: editor.create(claims(), own_claim("stuck", **unknown)), 422,
+    report.refused("no claim with a finalizer that no controller removes", lambda: editor.create(claims(), own_claim("stuck", **unknown)), 422,
                    "metadata.finalizers", "the controller")
     report.refused("nor does one get it afterwards", lambda: editor.patch(f"{claims()}/forged", {"metadata": unknown}), 422, "metadata.finalizers")
     of_that = {"ownerReferences": [{**owner("ResourceClaim", "forged", plain["metadata"]["uid"], "resource.k8s.io/v1"), "blockOwnerDeletion": False}]}
@@ -195,7 +195,7 @@ def forging(client, controller, editor, report):
     report.check("a claim that is copied brings its own", editor.create(f"{claims()}?dryRun=All", own_claim(
         "copied", finalizers=[CLAIM_FINALIZER]))["metadata"]["finalizers"] == [CLAIM_FINALIZER])
     changed = editor.patch(f"{resource_claims()}/forged", {"metadata": {"finalizers": None, "labels": {"a": None}}})
-    report.check("whose marks are other people's anybody changes", "finalizers" not in changed["metadata"])
+    report.check("users can change objects with foreign marks", "finalizers" not in changed["metadata"])
     editor.delete(f"{resource_claims()}/forged")
     editor.delete(f"{claims()}/forged")
     report.check("a user deletes his claim", not client.exists(f"{claims()}/forged"))
@@ -224,18 +224,18 @@ def orphaned(client, controller, editor, report):
 
 
 def still_allowed(client, controller, editor, report):
-    """Users may make changes that do not concern marks; and a claim passes from its creation to its end."""
+    """Users can make changes that do not concern marks, and delete their claims."""
     marked = Marked(client, controller, "usual")
     for path in (marked.resource_claim_path, marked.claim_path):
         now = editor.patch(path, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}}})
-        report.check(f"labels and annotations of {path} are its user's", now["metadata"]["labels"]["team"] == "a")
+        report.check(f"labels and annotations of {path} can be changed by the user", now["metadata"]["labels"]["team"] == "a")
         now = editor.patch(path, [{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/own"}], JSON_PATCH)
-        report.check(f"another's finalizer is put on {path}", "example.com/own" in now["metadata"]["finalizers"])
+        report.check(f"another's finalizer can be added to {path}", "example.com/own" in now["metadata"]["finalizers"])
         now = editor.patch(path, {"metadata": {"finalizers": [each for each in now["metadata"]["finalizers"] if each.startswith("elasticgpu.io/")]}})
-        report.check(f"and taken off {path} again", "example.com/own" not in now["metadata"]["finalizers"])
+        report.check(f"and removed from {path} again", "example.com/own" not in now["metadata"]["finalizers"])
     editor.patch(marked.claim_path, {"metadata": {"labels": {"free": None}}})
     editor.delete(marked.claim_path)
-    report.check("its user deletes a claim, which waits for the controller", "deletionTimestamp" in client.get(marked.claim_path)["metadata"])
+    report.check("the user can delete a claim, which waits for the controller", "deletionTimestamp" in client.get(marked.claim_path)["metadata"])
     controller.delete(marked.resource_claim_path)
     controller.patch(marked.resource_claim_path, {"metadata": {"finalizers": None}})
     controller.patch(marked.claim_path, {"metadata": {"finalizers": None}})
@@ -389,7 +389,7 @@ def try_all(cluster, client, report):
         "an agent's account": as_account(installation.NAMESPACE, "elastic-gpu-agent"),
         "an administrator of system:masters": client,
         "an administrator by a binding of cluster-admin": account(cluster, client, "binding", "cluster-admin", "ClusterRoleBinding"),
-        "who was given the finalizers": account(cluster, client, "gpu-administrator", "gpu-administrator", "ClusterRoleBinding"),
+        "a user with the right to the finalizers": account(cluster, client, "gpu-administrator", "gpu-administrator", "ClusterRoleBinding"),
         "the garbage collector": as_account("kube-system", "generic-garbage-collector"),
         "the controller of namespaces": as_account("kube-system", "namespace-controller"),
         "the controller of ResourceClaims": as_account("kube-system", "resource-claim-controller"),
@@ -406,4 +406,4 @@ def try_all(cluster, client, report):
     no_crowd(client, controller, editor, report)
     crowded_already(client, controller, editor, {who: passes[who] for who in (
         "the controller", "an administrator by a binding of cluster-admin", "the garbage collector", "the controller of ResourceClaims")}, report)
-    of_gpus(client, holds["all rights but to finalizers"], passes["who was given the finalizers"], report)
+    of_gpus(client, holds["all rights but to finalizers"], passes["a user with the right to the finalizers"], report)

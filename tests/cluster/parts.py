@@ -25,7 +25,7 @@ class Skip(Exception):
 
 
 def binaries(*names, version=None):
-    """Returns the folder that holds the named parts; builds what is missing. version: as EGPU_KUBERNETES takes it, which it overrides."""
+    """Returns the folder of the named parts; builds what is missing. version: overrides EGPU_KUBERNETES, in the same format."""
     environment = {**os.environ, **({"EGPU_KUBERNETES": version} if version else {})}
     done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode == SKIPPED:
@@ -39,7 +39,7 @@ def binaries(*names, version=None):
 
 
 def free_ports(count):
-    """Returns distinct ports without listeners; all are held until the last is known."""
+    """Returns distinct ports without listeners. All are bound until the last one is known."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

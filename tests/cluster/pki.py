@@ -1,4 +1,4 @@
-"""A cluster's own certificates, made with the openssl command, and the kubeconfigs that hold them."""
+"""Certificates of a cluster, created with the openssl command, and kubeconfigs with them."""
 
 import base64
 import json

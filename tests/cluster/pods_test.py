@@ -71,7 +71,7 @@ def samples(cluster, client, report):
     names = ("test-cuda-1", "test-cuda-2")
     output = installation.kubectl(cluster, "apply", "-f", folder / "seed-pods.yaml", check=not installation.PODS_WRITE_CLAIMS)
     if installation.PODS_WRITE_CLAIMS:
-        report.check("a pod with annotations alone is refused, and told what to write",
+        report.check("a pod with annotations alone is refused with the fields to write",
                      "{name: test1, resourceClaimName: gpushare-egpuc-1}" in output, output)
         installation.kubectl(cluster, "apply", "-f", installation.SAMPLE_PODS)
     until("the sample pods run", lambda: running(client).issuperset(names))

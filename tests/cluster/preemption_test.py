@@ -215,13 +215,13 @@ def youngest_of_the_lowest(ground):
     device = client.get(f"{GPUS}/{ground.status('c')['elasticGPUName']}")
     with ground.nodes_stand_still():
         ground.urgent()
-        until("somebody is evicted", lambda: any(ground.going(name) for name in "abcd"))
+        until("a pod is evicted", lambda: any(ground.going(name) for name in "abcd"))
         nomination = ground.status("urgent")["nominated"]
         check("the youngest of the lowest has to go", nomination["victims"] == [device["metadata"]["name"]], nomination)
         check("its card is nominated, and no more", [(each["name"], each["core"], each["memory"]) for each in nomination["cards"]] == [
             (each["name"], each["chargedCore"], each["chargedMemory"]) for each in device["spec"]["cards"]], nomination)
         check("who has to go is said", "evicts claim default/c of priority 0" in ground.words(reason="Preempting"), ground.words())
-        check("its pod goes, and is there until its node is done", ground.going("c") == before["c"])
+        check("its pod is evicted, and exists until its node has stopped it", ground.going("c") == before["c"])
         check("its claim has its device until then", ground.status("c").get("phase") == "Bound", ground.status("c"))
         client.create(claims(), card_claim("small", "now"))
         ground.awaits(name="small", reason="NoFit")
@@ -232,7 +232,7 @@ def youngest_of_the_lowest(ground):
     check("who went says for whom", "preempted for claim default/urgent of priority 1000 since " in ground.awaits(
         name="c", of="Preempted"), ground.words("c", "Preempted"))
     check("and why it waits", ground.awaits(name="c", reason="NoFit") != "" and ground.status("c")["phase"] == "Pending")
-    check("one pod was told that it was preempted", events(client, "Preempted") >= 1)
+    check("one pod has an event that it was preempted", events(client, "Preempted") >= 1)
     check("its Deployment's next pod waits", not ground.running("c") and len(ground.pods_of("c")) == 1)
     ground.clean("with the urgent one there")
     client.delete(f"{claims()}/small")
@@ -265,9 +265,9 @@ def budget_holds(ground):
         ground.urgent(by="pod" if how == "deleted" else "claim")
         ground.awaits("may not be evicted now", "disruption budget", "none-may-go", reason="Preempting")
         time.sleep(20)  # the eviction is retried meanwhile
-        ground.check("it still says so", "none-may-go" in ground.words(reason="Preempting"), ground.words())
-        ground.check("nobody was evicted", ground.running("held") == before)
-        ground.check("nobody is marked", not ground.marked(), ground.marked())
+        ground.check("its message is unchanged", "none-may-go" in ground.words(reason="Preempting"), ground.words())
+        ground.check("no pod was evicted", ground.running("held") == before)
+        ground.check("no device is marked", not ground.marked(), ground.marked())
         if how == "deleted":
             ground.client.delete(f"{BUDGETS}/none-may-go")
         else:
@@ -292,7 +292,7 @@ def another_goes(ground):
     ground.urgent_runs()
     ground.check("who has a budget runs on", ground.running("held") == held)
     ground.check("one of the others went", len(ground.running("free") & free) == 1)
-    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.check("no device is marked", not ground.marked(), ground.marked())
     ground.urgent_goes()
     ground.whole("free", 2)
 
@@ -307,8 +307,8 @@ def all_or_none(ground):
     ground.urgent(cards=2)
     ground.awaits("none-may-go", reason="Preempting")
     time.sleep(20)
-    ground.check("nobody was evicted", (ground.running("free"), ground.running("held")) == (free, held))
-    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.check("no pod was evicted", (ground.running("free"), ground.running("held")) == (free, held))
+    ground.check("no device is marked", not ground.marked(), ground.marked())
     ground.client.delete(f"{BUDGETS}/none-may-go")
     ground.urgent_runs()
     ground.check("now both went", not ground.running("free") and not ground.running("held"))
@@ -325,8 +325,8 @@ def budgets_at_odds(ground):
         ground.budget(name, "held", CARDS, maxUnavailable=1)
     ground.urgent()
     ground.awaits("may not be evicted now", "more than one PodDisruptionBudget", reason="Preempting")
-    ground.check("nobody was evicted", ground.running("held") == before)
-    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.check("no pod was evicted", ground.running("held") == before)
+    ground.check("no device is marked", not ground.marked(), ground.marked())
     ground.client.delete(f"{BUDGETS}/two")
     ground.urgent_runs()
     ground.check("one went for it", len(ground.running("held") & before) == CARDS - 1)
@@ -341,14 +341,14 @@ def nobody_goes(ground):
     before = {name: ground.fill(name, 1, cls=cls, priority=priority) for name, (cls, priority) in held.items()}
 
     def stays(what):
-        check(f"{what}: nobody went", all(ground.running(name) == uids for name, uids in before.items()))
-        check(f"{what}: nobody is marked", not ground.marked(), ground.marked())
+        check(f"{what}: no pod is evicted", all(ground.running(name) == uids for name, uids in before.items()))
+        check(f"{what}: no device is marked", not ground.marked(), ground.marked())
         check(f"{what}: nothing is nominated", "nominated" not in ground.status("urgent"))
 
     ground.urgent()
     message = ground.awaits(reason="NoFit")
-    print(f"nobody may go: {message}", flush=True)
-    stays("nobody may go")
+    print(f"no pod can be evicted: {message}", flush=True)
+    stays("no pod can be evicted")
     check("what would help is said", "free " in message and " of node " in message, message)
     ground.urgent_goes()
     client.delete(f"{DEPLOYMENTS}/last")
@@ -372,7 +372,7 @@ def nobody_goes(ground):
 
 
 def preemptor_goes(ground):
-    """The preemptor is deleted when one of two victims is gone and a budget protects the other: that one stays, and all is as before."""
+    """The preemptor is deleted when one of two victims is gone and a budget protects the other: the other one stays, and nothing is changed."""
     for loosened in (False, True):
         before = ground.fill("many", CARDS)
         made = ground.made()
@@ -404,7 +404,7 @@ def terminating(ground):
         until("two go", lambda: len(ground.going("many")) == 2)
         ground.urgent_goes()
         time.sleep(1)
-        ground.check("nobody else does", len(ground.going("many")) == 2)
+        ground.check("no other pod is evicted", len(ground.going("many")) == 2)
         until("no mark is left", lambda: not ground.marked())
     ground.whole("many", CARDS)
     ground.check("two were spared", len(ground.running("many") & before) == CARDS - 2)
@@ -429,7 +429,7 @@ def killed(ground):
             ground.start_controller()
             if delay is None:
                 time.sleep(2)
-                ground.check("nobody else goes", len(ground.going("many")) == 2)
+                ground.check("no other pod is evicted", len(ground.going("many")) == 2)
         print(f"killed after {delay} s: {at[1]} marked, {at[2]} gone, {at[0][:60]!r}", flush=True)
         ground.urgent_runs()
         ground.check(f"killed after {delay}: two went", len(ground.running("many")) == CARDS - 2 and len(ground.running("many") & before) == CARDS - 2)
@@ -454,7 +454,7 @@ def gangs(ground):
                 nominations = [each["status"]["nominated"] for each in ground.client.items(claims()) if "nominated" in each.get("status", {})]
                 ground.check("each member is nominated", len(nominations) == CARDS - 1, nominations)
                 ground.check("and for so many, so many go", sum(len(each.get("victims", [])) for each in nominations) == CARDS - 1, nominations)
-                ground.check("the oldest says so", any("gang train preempts on nodes" in each for each in ground.messages()), ground.messages())
+                ground.check("the oldest claim reports it", any("gang train preempts on nodes" in each for each in ground.messages()), ground.messages())
             else:
                 time.sleep(delay)
             ground.cluster.processes.kill("controller")
@@ -462,7 +462,7 @@ def gangs(ground):
             ground.start_controller()
             if delay is None:
                 time.sleep(2)
-                ground.check("nobody else goes", len(ground.going("many")) == CARDS - 1)
+                ground.check("no other pod is evicted", len(ground.going("many")) == CARDS - 1)
         print(f"killed after {delay} s: {at[0]} marked, {at[1]} gone", flush=True)
         until("the gang runs", lambda: len(ground.running("train")) == CARDS - 1)
         ground.check(f"killed after {delay}: three went", len(ground.running("many") & before) == len(ground.running("many")) == 1)
@@ -471,10 +471,10 @@ def gangs(ground):
         ground.goes("train")
     before = ground.whole("many", CARDS)
     ground.gang("five", CARDS + 1)
-    until("its oldest says that nobody goes", lambda: any("capacity for all members of gang five" in each for each in ground.messages()))
+    until("its oldest claim reports that no pod is evicted", lambda: any("capacity for all members of gang five" in each for each in ground.messages()))
     time.sleep(2)
-    ground.check("nobody went", ground.running("many") == before)
-    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.check("no pod is evicted", ground.running("many") == before)
+    ground.check("no device is marked", not ground.marked(), ground.marked())
     ground.goes("five")
 
 
@@ -487,15 +487,15 @@ def several_claims(ground):
     for name in "xyz":
         client.create(claims(), card_claim(name, "late", "high"))
     client.create(pods(), pod("three", {"a": "x", "b": "y", "c": "z"}, ("a", "b", "c")))
-    until("nobody goes for three", lambda: any("capacity for all claims of pod three" in each for each in ground.messages()))
+    until("no pod is evicted for three", lambda: any("capacity for all claims of pod three" in each for each in ground.messages()))
     time.sleep(2)
-    check("nobody went", ground.running("beside") == beside and ground.running("others") == others and not ground.marked())
+    check("no pod is evicted", ground.running("beside") == beside and ground.running("others") == others and not ground.marked())
     client.delete(f"{pods()}/three")
     client.delete(f"{claims()}/z")
     with ground.nodes_stand_still():
         client.create(pods(), pod("two", {"a": "x", "b": "y"}, ("a", "b")))
         until("two go", lambda: len(ground.going("others")) == 2)
-        check("one says so for both", any("pod two preempts on node n-1" in each for each in ground.messages()), ground.messages())
+        check("one claim reports it for both", any("pod two preempts on node n-1" in each for each in ground.messages()), ground.messages())
         ground.cluster.processes.kill("controller")
         ground.start_controller()
     until("the pod runs", lambda: client.get(f"{pods()}/two")["status"].get("phase") == "Running")
@@ -539,7 +539,7 @@ def tenant(ground):
     report.check("a claim is not of the system", ground.status("mine").get("priority", 0) == 0 and "nominated" not in ground.status("mine"), message)
     wrote = pod("rich", {})
     wrote["spec"]["priority"] = 5000
-    report.refused("the API server lets nobody write a number", lambda: user.create(pods(), wrote), 403, "priority")
+    report.refused("users cannot write a number", lambda: user.create(pods(), wrote), 403, "priority")
     client.create(QUOTAS, {"metadata": {"name": "no-system"}, "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [
         {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical", "system-cluster-critical"]}]}}})
     until("the quota counts", lambda: client.get(f"{QUOTAS}/no-system").get("status", {}).get("hard"))
@@ -556,8 +556,8 @@ def tenant(ground):
 
     refused = until("the API server refuses a pod of the system", refusal)
     report.check("pods of the system are for quotas to refuse", "no-system" in str(refused.body.get("message")), refused)
-    report.check("nobody went", ground.running("many") == before)
-    report.check("nobody is marked", not ground.marked(), ground.marked())
+    report.check("no pod is evicted", ground.running("many") == before)
+    report.check("no device is marked", not ground.marked(), ground.marked())
 
 
 PARTS = (youngest_of_the_lowest, fewest, budget_holds, another_goes, all_or_none, budgets_at_odds, nobody_goes, preemptor_goes,

@@ -167,7 +167,7 @@ def whole_life(client, log, report):
         events = client.items("/api/v1/namespaces/default/events", "&fieldSelector=involvedObject.name=waits")
         return any(word in each["message"] for each in events)
 
-    until("its pod is told that there is no such claim", lambda: reported("there is no such ElasticGPUClaim"))
+    until("its pod has an event that there is no such claim", lambda: reported("there is no such ElasticGPUClaim"))
     client.create(claims(), claim("missing", "nowhere", 10, "1Gi"))
     until("and why the claim waits", lambda: reported("ClassNotFound"))
     client.delete(f"{claims()}/missing")
@@ -184,12 +184,12 @@ def whole_life(client, log, report):
         "spec": {"spec": {"egpuClassName": "now", "resources": {"requests": {"elasticgpu.io/gpu-core": 10}}}}})
     until("a pod of a template runs", lambda: "templated" in running(client))
     client.delete(f"{pods()}/templated")
-    until("its claim goes with it", lambda: ("elasticgpu.io", "elasticgpuclaims", "delete") in log.update().used)
+    until("its claim is deleted with it", lambda: ("elasticgpu.io", "elasticgpuclaims", "delete") in log.update().used)
     spec = client.get(f"{made_of}/tenth")["spec"]
     client.create(made_of, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "spec": spec, "metadata": {
         "name": "other", "ownerReferences": [{"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "name": "tenth",
                                               "uid": tenth["metadata"]["uid"]}]}})
-    until("what is of no template goes", lambda: not client.exists(f"{made_of}/other"))
+    until("objects without a template are deleted", lambda: not client.exists(f"{made_of}/other"))
 
     # A claim of higher priority needs the card of a preemptible claim and evicts its pod.
     client.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "urgent"}, "value": 1000})
@@ -207,7 +207,7 @@ def whole_life(client, log, report):
 
     # A node is deleted: its cards become Failed, which the controller first confirms with a read.
     client.delete(f"{NODES}/leaves")
-    until("a node is asked for", lambda: ("", "nodes", "get") in log.update().used)
+    until("a node is read", lambda: ("", "nodes", "get") in log.update().used)
 
     for path in (pods(), claims()):
         client.delete_all(path)
@@ -297,7 +297,7 @@ def users(cluster, client, report):
         report.check(f"{what} lists the classes", {"now", "late"} <= listed, listed)
         report.check(f"{what} reads one", user.get(f"{CLASSES}/now")["metadata"]["name"] == "now")
         report.refused(f"{what} writes none", lambda user=user: user.create(f"{CLASSES}?dryRun=All", gpu_class("theirs", "Immediate")), 403)
-        report.refused(f"{what} does not see whose the cards are", lambda user=user: user.items(GPUS), 403)
+        report.refused(f"{what} cannot read cards", lambda user=user: user.items(GPUS), 403)
     report.refused("who has no name sees nothing", lambda: client.as_token(cluster.pki, "").items(CLASSES), 403)
 
 
@@ -327,7 +327,7 @@ def callers(client, address, report, bin_dir):
     reader = client.token_for(installation.NAMESPACE, installation.ACCOUNT)
     nobody = client.token_for("default", "default")
     for path in ("/healthz", "/readyz", "/metrics"):
-        report.check(f"{path} asks nobody who calls", status(path) == 200)
+        report.check(f"{path} requires no authentication", status(path) == 200)
     for path in ("/allocation-map", "/forecast"):
         got = [status(path, token) for token in (None, "forged", nobody, reader)]
         report.check(f"{path} is for who may get ElasticGPUs", got == [401, 401, 403, 200], got)

@@ -31,7 +31,7 @@ def asking(made, cpu, priority=""):
 
 
 def own_claim(name, wanted):
-    """A pod with resourceClaims in its spec: no annotation and no gate, so nothing keeps the scheduler from clearing the allocation."""
+    """A pod with resourceClaims in its spec: no annotation and no gate, so the scheduler can clear the allocation."""
     made = pod(name, {})
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": wanted}]
     made["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
@@ -86,7 +86,7 @@ def evicted_once(client, report):
         template = asking(pod("any", {}), CPU // victims - 1, "low")
         template["metadata"] = {"labels": {"set": kind}}
         template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": home}
-        # (one pod more than fits, so that it takes any freed capacity)
+        # (one pod more than fits, so that it uses any freed capacity)
         client.create(REPLICA_SETS, {"metadata": {"name": kind}, "spec": {
             "replicas": victims + 1, "selector": {"matchLabels": {"set": kind}}, "template": template}})
 
@@ -119,7 +119,7 @@ def foreign(client, report):
     def reported():
         return any(each["reason"] == "ResourceClaimConflict" for each in client.get(f"{claims()}/taken").get("status", {}).get("conditions", []))
 
-    until("the claim says that the name of its ResourceClaim is taken", reported)
+    until("the claim reports that the name of its ResourceClaim is in use", reported)
     seen = client.get(f"{resource_claims()}/taken")
     report.check("theirs is as it was", not seen.get("status", {}).get("allocation") and not seen["metadata"].get("finalizers"), seen)
     client.delete(f"{resource_claims()}/taken")
@@ -151,7 +151,7 @@ def written_with_blanks(client, report):
         made = own_claim(name, "blanks")
         made["spec"]["resourceClaims"] = [{"name": "gpu", of: "blanks"}]
         client.create(pods(), made)
-    report.refused("Kubernetes lets nobody change it", lambda: client.patch(f"{resource_claims()}/blanks", {"metadata": {"labels": {"a": "b"}}}), 422, "immutable")
+    report.refused("Kubernetes rejects changes", lambda: client.patch(f"{resource_claims()}/blanks", {"metadata": {"labels": {"a": "b"}}}), 422, "immutable")
     until("both run", lambda: {"by-hand", "by-template"} <= running(client))
     until("its claim is bound", lambda: client.get(f"{claims()}/blanks").get("status", {}).get("phase") == "Bound")
     for name in ("by-hand", "by-template"):
@@ -178,7 +178,7 @@ def amounts_by_capacity(client, report):
     report.check("it has the amounts of its capacity requests", has == {"core": "10%", "memory": "2Gi"}, has)
     client.delete(f"{pods()}/by-capacity")
     client.delete(f"{resource_claims()}/shared")
-    until("its claim goes with it", lambda: not client.exists(f"{claims()}/shared"))
+    until("its claim is deleted with it", lambda: not client.exists(f"{claims()}/shared"))
 
 
 def main():

@@ -5,7 +5,7 @@ import threading
 
 
 class Loop:
-    """One event loop on a thread of its own, for all gates."""
+    """One event loop for all gates, on a separate thread."""
 
     def __init__(self):
         self.loop = asyncio.new_event_loop()

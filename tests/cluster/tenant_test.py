@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that a tenant with only the stock role `edit` cannot free cards under running pods. The tenant removes the objects between the pods and their cards
-in every order: finalizers, owner references and the objects themselves. The controller alone keeps the cards, without the policy that refuses such
-requests. When the pods have ended everything is free again.
+in every order: finalizers, owner references and the objects themselves. The controller keeps the cards even without the policy that refuses such
+requests. When the pods have ended, all cards are free again.
 
 tenant_test.py BIN_DIR
 """
@@ -23,7 +23,7 @@ from pods_test import SHARE, expect_clean, gpu_class, pod, running
 NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS_EACH = 8
 CARDS = len(NODE_NAMES) * CARDS_EACH
-AT_ONCE = 24  # orders that are tried in parallel; rivals may take the other cards
+AT_ONCE = 24  # orders that are tested in parallel; rivals can use the other cards
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 STRIP = {"metadata": {"finalizers": None}}
 DISOWN = {"metadata": {"ownerReferences": None}}
@@ -113,7 +113,7 @@ def one_batch(client, user, report, orders, pause):
     free = CARDS - len(names)
     until("the rivals have what is free", lambda: len(bound()) >= free)
     # A wrongly freed card is allocated immediately: every waiting rival is decided again whenever a card becomes free.
-    until("the others were told that nothing fits", lambda: all(
+    until("the others report that nothing fits", lambda: all(
         any(c["reason"] == "NoFit" for c in each["status"].get("conditions", [])) for each in client.items(claims())
         if each["metadata"]["name"].startswith("rival-") and each.get("status", {}).get("phase") == "Pending"))
     for number, order in orders:
@@ -143,16 +143,16 @@ def held_is_reported(client, user, report):
         conditions = client.get(f"{GPUS}/{device}").get("status", {}).get("conditions", [])
         return [each for each in conditions if each["type"] == "Held" and each["reason"] == "ClaimGone"]
 
-    reported = until("the device says that it is held", held)
-    report.check("and for whom", "pod told to end" in reported[0]["message"], reported)
-    events = until("an event tells it", lambda: [each for each in client.items("/api/v1/namespaces/default/events")
+    reported = until("the device reports that it is held", held)
+    report.check("with the pod that holds it", "pod told to end" in reported[0]["message"], reported)
+    events = until("an event reports it", lambda: [each for each in client.items("/api/v1/namespaces/default/events")
                                                  if each["involvedObject"]["name"] == device and each["reason"] == "InUse"])
-    report.check("in the same words", "pod told to end" in events[0]["message"], events)
+    report.check("with the same message", "pod told to end" in events[0]["message"], events)
     client.create(claims(), whole_card("told"))
     other = until("a claim of the same name is bound", lambda: device_of(client, "told"))
     report.check("to another device", other != device and not loss_of(client, device), (other, device))
     client.delete(f"{pods()}/told")
-    until("the first one goes with its pod", lambda: not client.exists(f"{GPUS}/{device}"))
+    until("the first device is deleted with its pod", lambda: not client.exists(f"{GPUS}/{device}"))
     client.delete(f"{claims()}/told")
     until("all is given back", lambda: not verify.World(client).devices)
 
@@ -193,7 +193,7 @@ def main():
             held_is_reported(client, user, report)
             cascade_orphan(client, user, report)
             for start in range(0, len(orders), AT_ONCE):
-                # The controller sees each act before the next one, or hardly any of them.
+                # The controller observes each act before the next one, or only few of them.
                 one_batch(client, user, report, orders[start:start + AT_ONCE], 0.3 if start // AT_ONCE % 2 == 0 else 0)
         except BaseException:
             print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)

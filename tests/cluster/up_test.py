@@ -80,7 +80,7 @@ def check_up(folder, bin_dir, report):
     shown = subprocess.run(listed, capture_output=True, text=True, check=False)
     report.check("the map that it names shows the node", "gpu-0" in shown.stdout, shown.stdout + shown.stderr)
     again = tool("up", folder, bin_dir)
-    report.check("a second one says that one runs", again.returncode == 1 and "still run; make cluster-down" in again.stdout, again.stdout)
+    report.check("a second start reports the running cluster", again.returncode == 1 and "still run; make cluster-down" in again.stdout, again.stdout)
 
 
 def main():
@@ -101,7 +101,7 @@ def main():
         finally:
             done = tool("down", folder)
         ended = ("controller", "etcd", *([f"{real_node.NAME}-agent"] if real else []))
-        report.check("down says what it ended", all(each in done.stdout for each in ended), done.stdout)
+        report.check("down prints the stopped processes", all(each in done.stdout for each in ended), done.stdout)
         report.check("nothing runs any more", not of_folder(folder), of_folder(folder))
         done = tool("down", folder)
         report.check("down again does nothing", done.returncode == 0 and "nothing runs" in done.stdout, done.stdout)

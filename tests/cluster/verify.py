@@ -69,11 +69,11 @@ def ledgers(world):
                 if entry.get(amount, 0) != share.get(charged, 0):
                     yield f"device {name}: charged {share.get(charged, 0)} {amount} of card {share['name']}, entered {entry.get(amount, 0)}"
     for (card, uid), entry in entered.items():
-        yield f"card {card}: the entry of {uid} ({entry.get('device')}) is nobody's"
+        yield f"card {card}: the entry of {uid} ({entry.get('device')}) has no device"
 
 
 def bindings(world):
-    """A bound claim has one device of its own; no device belongs to two claims."""
+    """Each bound claim has one device, and no device belongs to two claims."""
     belongs = {}
     for name, device in world.devices.items():
         ref = device["spec"].get("claimRef")
@@ -163,7 +163,7 @@ def placed(world):
 
 
 def requested(world):
-    """Each bound claim was granted exactly its request, to the milli-card and byte, if it asked in percent and bytes."""
+    """Each bound claim was granted exactly its request, to the milli-card and byte, if it requested percent and bytes."""
     units = {"Mi": 1 << 20, "Gi": 1 << 30}
     for name, claim in world.claims.items():
         device = world.devices.get(claim.get("status", {}).get("elasticGPUName", ""))
@@ -203,7 +203,7 @@ def nominations(world):
         if status.get("reason") != "Preempted":
             continue
         if name not in wanted:
-            yield f"device {name} is {status.get('phase')} and marked to go, and nobody wants its room"
+            yield f"device {name} is {status.get('phase')} and marked as a victim, and no claim has nominated its capacity"
         if device["spec"].get("reclaimPolicy") != "Delete" or device["spec"].get("parameters", {}).get("preemptible") != "true":
             yield f"device {name} is marked to go, and is not preemptible"
 

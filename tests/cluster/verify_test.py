@@ -48,7 +48,7 @@ def another_device(world):
 
 
 def with_nomination(world, **changed):
-    """A preemptor for which the other claim's device is marked as victim."""
+    """A preemptor, with the other claim's device as its marked victim."""
     wants = claim("big", "now", 100, "1Gi")
     wants["status"] = {"phase": "Pending", "nominated": {
         "nodeName": "n-0", "cards": [{"name": next(iter(world.cards)), "core": 1000, "memory": 1 << 30}], "victims": ["egpu-cu"]}}
@@ -85,7 +85,7 @@ PLANTED = {
     "of 99 core given out": lambda world: first_card(world)["card"].update(core=99),
     "of 1 memory given out": lambda world: first_card(world)["card"].update(memory=1),
     "no entry on card": lambda world: first_card(world).pop("allocations"),
-    "is nobody's": lambda world: first_card(world)["allocations"].update(gone={"device": "gone", "core": 1}),
+    "has no device": lambda world: first_card(world)["allocations"].update(gone={"device": "gone", "core": 1}),
     "which is not egpu-cu": lambda world: first_card(world)["allocations"]["du"].update(device="egpu-x"),
     "charged 200 core": lambda world: resized(world, core=100),
     "entered 90": lambda world: first_card(world)["allocations"]["du"].update(core=90),
@@ -109,7 +109,7 @@ PLANTED = {
     "default/big is Bound, and room is made": lambda world: with_nomination(world, phase="Bound"),
     "is to have 2000 core": lambda world: with_nomination(world, cards=[{"name": next(iter(world.cards)), "core": 2000}]),
     "which is not on node n-1": lambda world: with_nomination(world, nodeName="n-1"),
-    "nobody wants its room": lambda world: with_nomination(world, victims=["egpu-other"]),
+    "no claim has nominated its capacity": lambda world: with_nomination(world, victims=["egpu-other"]),
     "is not preemptible": lambda world: with_nomination(world).devices["egpu-cu"]["spec"].update(reclaimPolicy="Retain"),
 }
 

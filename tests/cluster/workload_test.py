@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that two teams can share a real cluster with the files that they would write (manifests/samples/two-teams): replicas that serve with parts of
 cards, trainings of 8 pods with 8 cards each as gangs, notebooks, preemptible sweeps; quotas and priorities; 50 simulated nodes. In front of them a queue
-holds pods with a gate of its own. All of it is scaled, updated, deleted, drained, finished, admitted and limited at random while controllers are killed,
+holds pods with its own gate. All of it is scaled, updated, deleted, drained, finished, admitted and limited at random while controllers are killed,
 and judged all the time from the API's objects alone. etcd's history shows whether a status alternates. Each waiting claim must report a true reason. At
 the end everything runs, and after the deletion of all objects nothing is left.
 
@@ -177,9 +177,9 @@ class Ground:
             return not wrong
 
         try:
-            until("what waits says what is so", as_expected)
+            until("pending claims report the correct reason", as_expected)
         except AssertionError:
-            self.check("what waits says what is so", False, wrong[:10])
+            self.check("pending claims report the correct reason", False, wrong[:10])
         planted.away()
 
     def nothing_alternates(self):
@@ -192,7 +192,7 @@ class Ground:
             self.check(f"controller {name} saw no status alternate", not lines, lines[:5])
 
     def away(self):
-        """Deletes all applied objects; nothing may be left."""
+        """Deletes all applied objects; no object may remain."""
         for job in list(self.operations.jobs):
             self.operations._away(job)
         self.operations.queue.away()

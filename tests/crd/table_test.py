@@ -20,15 +20,15 @@ def wrong_with(case, bases):
     if case.get("operation") not in ("create", "update", "status"):
         yield "unknown operation"
     if case.get("operation") == "create" and ("start" in case or "history" in case):
-        yield "a create has nothing before it"
+        yield "a create cannot have start or history"
     if case.get("operation") != "create" and "change" not in case:
         yield "changes nothing"
     if ("reject" in case) == (case.get("accept") is True):
-        yield "must say either accept: true or reject"
+        yield "needs either accept: true or reject"
     if "reject" in case and (case.get("stage") not in ("schema", "rule") or not case["reject"].get("field")):
         yield "a reject needs a stage and a field"
     if case.get("stage") == "rule" and not case["reject"].get("contains"):
-        yield "a rule says what its message contains"
+        yield "a reject of stage rule needs contains, a part of the message"
 
 
 def properties(schema, path):
@@ -44,12 +44,12 @@ def properties(schema, path):
 def wrong_with_crd(crd):
     versions = crd["spec"]["versions"]
     if [(v["name"], v["served"], v["storage"]) for v in versions] != [("v1alpha", True, True), ("v1alpha1", True, False)]:
-        yield "v1alpha is stored, v1alpha1 served as well"
+        yield "v1alpha must be stored, and v1alpha1 must also be served"
     for key in ("schema", "subresources", "additionalPrinterColumns", "selectableFields"):
         if versions[0].get(key) != versions[1].get(key):
             yield f"the versions differ in {key}"
     if "status" not in versions[0]["subresources"]:
-        yield "status is no subresource"
+        yield "status must be a subresource"
     if not crd["spec"]["names"].get("shortNames") or crd["spec"]["names"].get("categories") != ["elastic-gpu"]:
         yield "short name or category is missing"
     root = versions[0]["schema"]["openAPIV3Schema"]
@@ -59,7 +59,7 @@ def wrong_with_crd(crd):
             yield f"{path} has no description"
         if path in (".apiVersion", ".kind", ".metadata"):
             continue
-        # Without bounds the API server can't limit the cost of the rules.
+        # Without bounds, the API server cannot limit the cost of the rules.
         bounds = BOUNDS.get(schema.get("type"), ())
         if bounds and not any(bound in schema for bound in bounds):
             yield f"{path} has no bound"

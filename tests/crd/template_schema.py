@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Derives the schema of an ElasticGPUClaimTemplate's claims from the schema of ElasticGPUClaim, which is its only source.
 
-template_schema.py          exit status 1 if the template's CRD does not hold the derived schema
+template_schema.py          exit status 1 if the template's CRD does not contain the derived schema
 template_schema.py --write  writes it there
 
-A template is immutable as a whole, so the rules that compare with the old object and the sentences about immutable fields are left out.
+A template is immutable as a whole, so the rules that compare with the old object and the sentences about immutable fields are omitted.
 """
 
 import pathlib
@@ -55,7 +55,7 @@ def derived(claim):
     first, end = section(lines, " " * 10, "spec")
     lines = described(lines[first:end], " " * 12, DESCRIPTIONS[None])
     first, end = section(lines, " " * 12, "x-kubernetes-validations")
-    # The items of a list stand at the indent of its key.
+    # The items of a list have the indent of its key.
     end = next(i for i in range(first + 1, len(lines)) if re.match(r" {12}[^ -]", lines[i]))
     rules = [entry for entry in entries(lines[first + 1:end], " " * 12) if not any("oldSelf" in line for line in entry)]
     lines = lines[:first + 1] + [line for entry in rules for line in entry] + lines[end:]
@@ -83,7 +83,7 @@ def main():
     if "--write" in sys.argv[1:]:
         TEMPLATE.write_text(want)
     elif have != want:
-        print(f"{TEMPLATE.name} differs from what {CLAIM.name} says of a claim's spec; run tests/crd/template_schema.py --write", file=sys.stderr)
+        print(f"{TEMPLATE.name} differs from the schema of a claim's spec in {CLAIM.name}; run tests/crd/template_schema.py --write", file=sys.stderr)
         sys.exit(1)
 
 

@@ -1,9 +1,9 @@
-"""Runs the commands of the guide's pages that lead a reader, on the standalone mode with a real kubectl, as a reader would type them.
+"""Runs the commands of the guide's tutorials in standalone mode with a real kubectl, as a reader would type them.
 
 commands_test.py BIN_DIR
 
 Each line of each `sh` block is run, in the order of the page. A line that needs a real cluster or a build is in ELSEWHERE, with the
-test that runs it, which must contain the given text. No line can be left out in another way.
+test that runs it, which must contain the given text. No line can be omitted in another way.
 """
 import os
 import pathlib
@@ -25,7 +25,7 @@ kubectl apply -f manifests/samples/seed-pods.yaml
 kubectl wait --for=condition=Ready --timeout=60s pods --all
 export CARD=$(kubectl get egpu -l elasticgpu.io/role=card,elasticgpu.io/node=train-1 -o jsonpath='{.items[0].metadata.name}')
 """
-# Sessions: lines of shell before the pages, and the pages, one after the other in one shell. The last page may delete the objects of the others.
+# Sessions: lines of shell, then the pages, which run one after the other in one shell. The last page may delete the objects of the others.
 SESSIONS = [("", ["tutorial.md"]),
             (START, ["how-it-works.md", "operations.md", "other-systems.md", "threat-model.md", "workloads.md", "first-node.md"])]
 # Names that pages use for objects of the reader → objects of the simulated cluster.
@@ -42,7 +42,7 @@ WRAPPER = '#!/bin/sh\nexec "{bin}/elastic-gpu-standalone" "$@" --listen 127.0.0.
 
 
 def lines_of(page):
-    """Yields (number, line) of the sh blocks of a page. A line that ends in a backslash goes on in the next one."""
+    """Yields (number, line) of the sh blocks of a page. A line that ends in a backslash continues in the next one."""
     language, held = None, ""
     for number, line in enumerate((GUIDE / page).read_text(encoding="utf-8").splitlines(), 1):
         stripped = line.strip()
@@ -85,7 +85,7 @@ def run(what, script, programs, bad):
         wrapper.write_text(WRAPPER.format(bin=programs), encoding="utf-8")
         wrapper.chmod(0o755)
         environment = {**os.environ, "HOME": home, "PATH": f"{home}:{programs}:{os.environ['PATH']}"}
-        # Into a file: a program that a page leaves running keeps the output open. `kill %1` needs job control.
+        # Into a file, because a program that keeps running after a page keeps the output open. `kill %1` needs job control.
         with open(pathlib.Path(home) / "output", "w+", encoding="utf-8") as output:
             shell = subprocess.Popen(["bash", "-c", "set -m -u -o pipefail\n" + script], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=output,
                                      stderr=subprocess.STDOUT, start_new_session=True)
@@ -102,7 +102,7 @@ def run(what, script, programs, bad):
 
 
 def stop(home):
-    """Ends what a page left running: the programs with this home folder."""
+    """Ends programs that still run after a page: those with this home folder."""
     for each in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if f"HOME={home}".encode() in (each / "environ").read_bytes().split(b"\0"):

@@ -25,7 +25,7 @@ def run(*command):
 
 
 class Buildah:
-    """buildah with a storage of its own, and without namespaces, which a container of a test machine may lack."""
+    """buildah with a separate storage, and without namespaces, which can be missing in a container of a test machine."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -109,7 +109,7 @@ def annotations(at, template, classes, claims, bad):
 
 
 def read(path, kinds, classes, bad):
-    """Returns the objects of this group, and the pods of the others, of one file."""
+    """Returns the objects of this group in a file, and the pods of its other objects."""
     ours, pods, sizes = [], [], {}
     objects = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     claims = {each["metadata"]["name"] for each in objects if each["kind"] == "ElasticGPUClaim"}

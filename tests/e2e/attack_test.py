@@ -121,7 +121,7 @@ def headers(s):
 
 
 def slow_headers(s):
-    """Every connection sends its headers slowly; a normal client also asks."""
+    """All connections send their headers slowly, while a normal client sends requests."""
     held = []
     for _ in range(128):
         with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def asks_late(url):
 
 
 def endless_headers(s):
-    """On each port fifty more connections per second, whose headers never end."""
+    """Opens fifty connections per second on each port, whose headers never end."""
     ended = threading.Event()
     held = []
 
@@ -175,7 +175,7 @@ def endless_headers(s):
 
 
 def scrapes(s):
-    """Every connection pipelines requests for /metrics; a normal client asks for the map, and for /metrics."""
+    """All connections pipeline requests for /metrics, while a normal client requests the map and /metrics."""
     ended = threading.Event()
     request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -67,12 +67,12 @@ def two_of_eight(ground):
     ground.comes("its claim names both lost cards", lambda: ground.field("egpuc", "eight", "{.status.phase}: {.status.message}"),
                  "Lost: cards gpu-a1, gpu-a5 are being removed")
     for name in ("gpu-a1", "gpu-a5"):
-        ground.comes(f"{name} says that it goes, and its use", lambda name=name: ground.field("egpu", name, "{.status.phase} {.status.allocated.coreText}"),
+        ground.comes(f"{name} reports its removal and its usage", lambda name=name: ground.field("egpu", name, "{.status.phase} {.status.allocated.coreText}"),
                      "Terminating 100%")
     ground.apply(claim_and_pod("six", cards(6)))
     ground.comes("the six that are left are still used", lambda: ground.state("six")[:2], ["Pending", "NoFit"])
     ground.kubectl.ok("delete", "pod", "eight")
-    ground.comes("once nobody uses them they go to the next", lambda: ground.state("six"), ["Bound", "", "Running"])
+    ground.comes("when they are not in use, the next claim gets them", lambda: ground.state("six"), ["Bound", "", "Running"])
     ground.comes("eight waits and says why", lambda: ground.state("eight")[:2], ["Pending", "NoFit"])
     ground.nodes_become(["GPU-a5", "GPU-a1", "GPU-a7", "GPU-a6", "GPU-a4", "GPU-a3", "GPU-a2", "GPU-a0"])
     ground.apply(claim_and_pod("two", cards(2)))
@@ -86,11 +86,11 @@ def deleted_by_hand(ground):
     ground.apply(claim_and_pod("quick", f"elasticGPUName: {free}"))
     ground.comes("a pod has the card", lambda: ground.state("quick"), ["Bound", "", "Running"])
     ground.kubectl.ok("delete", "egpu", free, "--wait=false")
-    ground.comes("the card says that it goes, and its use", lambda: ground.field(
+    ground.comes("the card reports its removal and its usage", lambda: ground.field(
         "egpu", free, "{.status.phase} {.status.reason} {.status.allocated.coreText} {.status.message}"),
                  "Terminating Deleting 100% is being deleted; waits for claim default/quick to leave it")
     ground.kubectl.ok("delete", "pod,egpuc", "quick")
-    ground.comes("it goes with its last claim", lambda: ground.field("egpu", free, "{.metadata.name}"), "")
+    ground.comes("it is removed with its last claim", lambda: ground.field("egpu", free, "{.metadata.name}"), "")
 
 
 def main(bin_dir):

@@ -61,10 +61,10 @@ def flags(r, binary, nodes, work):
     refused(r, binary, "an unwritable kubeconfig", ["standalone", "--nodes", nodes, "--write-kubeconfig", "/nope/k", *ANY],
             ["--write-kubeconfig", "/nope/k"])
     refused(r, binary, "no such kubeconfig", ["run", "--kubeconfig", os.path.join(work, "none")], ["--kubeconfig"])
-    refused(r, binary, "nobody listens", ["defrag", "--server", "http://127.0.0.1:1"], ["--server", "Is the controller running"], 1)
+    refused(r, binary, "no listener", ["defrag", "--server", "http://127.0.0.1:1"], ["--server", "Is the controller running"], 1)
     refused(r, binary, "operations of standalone off loopback", ["standalone", "--nodes", nodes, "--listen", "127.0.0.1:0", "--ops-listen", "[::]:0"],
             ["--ops-listen", "loopback"], 2)
-    refused(r, binary, "nobody asked who calls off loopback", ["run", "--ops-auth=off", "--ops-listen", "[::]:0"],
+    refused(r, binary, "no authentication off loopback", ["run", "--ops-auth=off", "--ops-listen", "[::]:0"],
             ["--ops-auth=off", "other machines", "--ops-listen"], 2)
     refused(r, binary, "no port after that of operations", ["standalone", "--nodes", nodes, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:65535"],
             ["--probes-listen (unless given, the port after --ops-listen's)", "65536"])

@@ -222,7 +222,7 @@ def gang(r, k, s, binary):
     r.check("only the shares are left, each alone on its node", until(lambda: running() == shares and len(claims()) == len(shares), 30) and len(cards()) == len(shares), cards())
     k.ok("apply", "-f", "-", stdin=member(0))
     few = defrag("--plan", "train-0")
-    r.check("a gang that is not complete is told who is there", b"1 of 3 members of gang train is here; here: train-0" in few.stdout, few)
+    r.check("an incomplete gang reports its present members", b"1 of 3 members of gang train is here; here: train-0" in few.stdout, few)
     k.ok("apply", "-f", "-", stdin="---".join(member(i) for i in range(1, MEMBERS)))
     r.check("the gang finds no room", until(lambda: b"NoFit" in k.run("get", "egpuc", *members).stdout))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job, end to end: standalone mode on simulated nodes, the sample claims bound, their pods running, the allocation map.
+# Runs standalone mode on simulated nodes: binds the sample claims, runs their pods and prints the allocation map.
 #   demo.sh BIN_DIR [NODES_YAML]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -40,7 +40,7 @@ run "$kubectl" apply -f manifests/samples/seed-pods.yaml
 run "$kubectl" wait --for=condition=Ready --timeout=60s pods --all
 run "$kubectl" get pods -o wide
 
-say "What the first pod's container got"
+say "The devices of the first pod's container"
 run "$kubectl" describe pod test-cuda-1 | sed -n '/^Annotations:/,/^Status:/p;/^Events:/,$p'
 
 say "The allocation map"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything a user does with kubectl, against the embedded API server alone, by every kubectl given: each command's exit status and
-# output are checked. Nothing simulated runs beside the server, so objects stay as they are written.
+# Runs the kubectl commands of users against the embedded API server, with each given kubectl, and checks their exit
+# status and output. No simulation runs, so objects are not changed by others.
 #   kubectl_surface.sh --serve APISERVER_SERVE [KUBECTL…]      starts the server itself
-#   kubectl_surface.sh --kubeconfig FILE [KUBECTL…]            a server that runs already
-# Without a KUBECTL: the one on PATH, and with --cache DIR before it Debian's, unpacked there.
-# Prints a line per failure and at the end "N passed, N failed".
+#   kubectl_surface.sh --kubeconfig FILE [KUBECTL…]            uses a running server
+# Without KUBECTL, uses the one on PATH; with --cache DIR before it, also Debian's kubectl, which is unpacked in DIR.
+# Prints a line per failure, and at the end "N passed, N failed".
 set -uo pipefail
 
 samples=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/../../manifests/samples
@@ -19,7 +19,7 @@ fi
 kubectls=("$@")
 if [ ${#kubectls[@]} -eq 0 ]; then
   kubectls=("$(command -v kubectl)")
-  # Debian's own, an old one, beside it: its package conflicts with a newer one that is installed, so it is only unpacked.
+  # Debian's old kubectl is only unpacked, because its package conflicts with an installed newer one.
   old=$cache/debian-kubectl/usr/bin/kubectl
   if [ -n "$cache" ] && [ ! -x "$old" ]; then
     mkdir -p "$cache/debian-kubectl"
@@ -40,7 +40,7 @@ export HOME=$work KUBE_EDITOR= EDITOR= no_proxy='*' NO_PROXY='*'
 
 case "$mode" in
   --serve)
-    # The server lives as long as its standard input.
+    # The server ends when its standard input is closed.
     mkfifo "$work/input"
     "$what" 127.0.0.1:0 <"$work/input" >"$work/url" 2>"$work/serve.log" &
     server=$!
@@ -82,7 +82,7 @@ bad() { k "$@"; if [ $status -ne 0 ] && [ $status -ne 124 ]; then pass; else fai
 # says REGEX…: the last output has a match of each.   quiet REGEX: it has none.
 says() { local r; for r in "$@"; do if grep -Eq -- "$r" "$work/out"; then pass; else fail "no match of: $r"; fi; done; }
 quiet() { if grep -Eq -- "$1" "$work/out"; then fail "unexpected match of: $1"; else pass; fi; }
-# is TEXT: the last output is exactly that.
+# is TEXT: the last output equals TEXT.
 is() { if [ "$(cat "$work/out")" = "$1" ]; then pass; else fail "is not: $1"; fi; }
 
 class='apiVersion: elasticgpu.io/v1alpha
@@ -103,7 +103,7 @@ spec:
   - {name: main, image: "nvidia/cuda:10.0-base", env: [{name: A, value: "1"}]}
   - {name: side, image: busybox}'
 
-# What every cluster has and this server has not: kubectl asks, and shows why not.
+# Kinds that clusters serve and this server does not: kubectl shows the reason.
 unserved() {
   local why='is for trying out and does not serve'
   for kind in deployments crd secrets configmaps services; do bad get "$kind"; says "$why $kind|$why customresourcedefinitions" 'it serves namespaces'; done
@@ -117,7 +117,7 @@ unserved() {
   bad get nonsense; says "doesn't have a resource type"
 }
 
-# A web page must not get at the server.
+# Web pages must not have access to the server.
 pages() {
   local url; url=$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$KUBECONFIG")
   case "$url" in http://127.*) ;; *) return ;; esac
@@ -310,7 +310,7 @@ remove() {
   good get egpuc one -n surface -o 'jsonpath={.metadata.deletionTimestamp}'; says '^20'
   bad patch egpuc one -n surface --type=merge -p '{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}'; says 'finalizer'
   good patch egpuc one -n surface --type=merge -p '{"metadata":{"finalizers":null}}'
-  # 1.20 takes "gone already" for an error.
+  # kubectl 1.20 fails if the object is already gone.
   if [ "$minor" -ge 23 ]; then good wait --for=delete egpuc/one -n surface --timeout=20s; fi
   bad get egpuc one -n surface; says 'NotFound'
   good delete pod cuda -n surface --grace-period=0 --force

@@ -72,7 +72,7 @@ def queued(r, k, mode):
 
 def unserved(r, k):
     k.ok("apply", "-f", "-", stdin=pod("kai", "Immediate", 1, scheduler="kai-scheduler") + pod("batch", "Immediate", 1, scheduler="batch"))
-    r.check("a pod of a scheduler that is not served says so", until(lambda: reason_of(k, "kai") == "SchedulerNotServed", 60), claim_of(k, "kai"))
+    r.check("a pod of a scheduler that is not served reports it", until(lambda: reason_of(k, "kai") == "SchedulerNotServed", 60), claim_of(k, "kai"))
     r.check("one of --schedulers gets its cards", until(lambda: len(devices(k)) == 1, 60) and reason_of(k, "batch") != "SchedulerNotServed",
             claim_of(k, "batch"))
     r.check("the other one has none", not claim_of(k, "kai").get("status", {}).get("elasticGPUName"), claim_of(k, "kai"))

@@ -111,7 +111,7 @@ def together(k, _, r):
     got = k.json("get", "pod", "both")["metadata"]["annotations"].get("prepared.elasticgpu.io/main", "")
     env = dict(line[len("  env "):].split("=", 1) for line in got.split("\n") if line.startswith("  env "))
     devices = [k.json("get", "elasticgpuclaim", name)["status"]["elasticGPUName"] for name in ("one", "two")]
-    r.check("a container with two claims is told of both devices", env.get("ELASTICGPU_DEVICE") == ",".join(devices), got)
+    r.check("a container with two claims has the variables of both devices", env.get("ELASTICGPU_DEVICE") == ",".join(devices), got)
     cards = env.get("ELASTICGPU_CARDS", "").split(",")
     r.check("…and of each card's share, once", sum(int(env.get(f"ELASTICGPU_CORE_{i}", 0)) for i in range(len(cards))) == 300
             and sum(int(env.get(f"CUDA_DEVICE_MEMORY_LIMIT_{i}", "0m")[:-1]) for i in range(len(cards))) == 6144, got)
@@ -131,7 +131,7 @@ def per_pod(k, _, r):
     r.check("each pod has a claim of its own", len(claims) == 2 and {c.rsplit("-", 1)[0] for c in claims} == {"replica-1-gpu", "replica-2-gpu"}, claims)
     again = next(c for c in claims if c.startswith("replica-1"))
     k.ok("delete", "pod", "replica-1")
-    r.check("its claim goes with it", until(lambda: again not in k.ok("get", "elasticgpuclaims,resourceclaims", "-o", "name")),
+    r.check("its claim is deleted with it", until(lambda: again not in k.ok("get", "elasticgpuclaims,resourceclaims", "-o", "name")),
             k.ok("get", "elasticgpuclaims,resourceclaims"))
     k.ok("delete", "pod", "replica-2")
     k.ok("delete", "egpuct", "tenth")
@@ -147,7 +147,7 @@ def tainted(k, _, r):
     r.check("cards that a DeviceTaintRule selects say so", shown, k.ok("get", "egpu")[:500])
     k.ok("create", "-f", "-", stdin=claim("kept-off", {"gpu-core": 10}))
     rule = "DeviceTaintRule repair: example.com/repair:NoSchedule"
-    r.check("a claim that waits is told the rule", until(lambda: rule in str(conditions(k, "kept-off"))), conditions(k, "kept-off"))
+    r.check("a pending claim reports the rule", until(lambda: rule in str(conditions(k, "kept-off"))), conditions(k, "kept-off"))
     k.ok("delete", "devicetaintrule", "repair")
     r.check("and is bound when the rule is gone",
             until(lambda: k.json("get", "elasticgpuclaim", "kept-off")["status"].get("phase") == "Bound"), conditions(k, "kept-off"))
@@ -190,7 +190,7 @@ def thousand(k, s, r):
     r.check("the map accounts for every one of them", (used, over, cards) == (want, 0, 800), (used, over, cards, want))
     names = k.ok("get", "elasticgpuclaims", "-o", "jsonpath={.items[*].status.elasticGPUName}").split()
     r.check("no two claims share a device", len(set(names)) == 1000, len(set(names)))
-    # kill -9 during deletes: acknowledged deletes are kept, the other ones continue.
+    # kill -9 during deletes: acknowledged deletes are kept, and the others continue.
     k.ok("delete", "--raw", CLAIMS + "?labelSelector=half%3Dh0")
     s.kill()
     s.start()

@@ -12,7 +12,7 @@ import urllib.request
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 ALTERNATES = b"a status alternates"  # the controller's log message when two of its steps undo each other
-alternations = []  # such lines of all stopped servers; Report.close() counts them as failures
+alternations = []  # lines with ALTERNATES in the logs of all stopped servers; Report.close() counts them as failures
 
 
 class Standalone:

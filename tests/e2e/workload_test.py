@@ -109,7 +109,7 @@ def work(ground, report):
     ground.tend()
     report.check("the operations went on", not ground.operations.failure, ground.operations.failure)
     planted = reasons.Planted(ground.client, ground.operations.queue)
-    report.check("what waits says what is so", until(lambda: [ground.tend()] and not list(planted.wrong(ground.auditor.check()))),
+    report.check("pending claims report the correct reason", until(lambda: [ground.tend()] and not list(planted.wrong(ground.auditor.check()))),
                  list(planted.wrong(ground.auditor.check()))[:10])
     planted.away()
     ground.operations.restore()

@@ -259,7 +259,7 @@ class Agent:
     def __init__(self, world, node, devices):
         self.world, self.node, self.devices, self.process = world, node, devices, None
         self.folder = tempfile.mkdtemp(prefix="egpu-agent-")
-        os.chmod(self.folder, 0o755)  # plugins have users of their own
+        os.chmod(self.folder, 0o755)  # plugins run as separate users
         self.write()
         self.start()
 

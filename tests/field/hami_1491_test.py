@@ -69,7 +69,7 @@ def halves(class_name):
 
 
 def containers(mode):
-    """At most three claims on the card: a pod of two containers takes two of these slots."""
+    """At most three claims on the card: a pod of two containers uses two of these slots."""
     def part(world):
         name = f"slots-{mode.lower()}"
         world.apply(egpu_class(name, mode, maxClaimsPerCard=3, model="L4"), template(name, name, core=10, memory="2Gi"))

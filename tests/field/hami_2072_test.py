@@ -39,7 +39,7 @@ def fragments(world, class_name):
 
 
 def owned(world, name):
-    """A pod of a controller, which recreates it after an eviction. A Lease stands for the controller."""
+    """A pod of a controller, which recreates it after an eviction. A Lease represents the controller."""
     world.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": "default"}})
     made = pod_of(name)
     made["metadata"]["ownerReferences"] = [{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": name, "controller": True,

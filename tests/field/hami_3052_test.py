@@ -27,7 +27,7 @@ def blames_no_cards(world, what, text):
 
 
 def two_containers(class_name, kind):
-    """A pod of two containers, a claim of its own for each."""
+    """A pod of two containers with a claim each."""
     space = f"{class_name}-{kind}"
 
     def part(world):
@@ -85,7 +85,7 @@ def rest_of_the_quota(class_name):
 
 
 def within_the_quota(class_name):
-    """One container asks, the init container and the other container do not."""
+    """One container requests a GPU; the init container and the other container do not."""
     space = f"{class_name}-init"
 
     def part(world):

@@ -70,7 +70,7 @@ def resizes(mode):
 
 
 def limits(mode):
-    """Two claims share the card: one grows only as far as the other leaves it, and as the quota allows."""
+    """Two claims share the card: one can grow only within the capacity that the other leaves free, and within the quota."""
     flex = f"flex-{mode.lower()}"
 
     def part(world):
@@ -79,7 +79,7 @@ def limits(mode):
         tried = edit(world, "a", 60, "10Gi", "--dry-run=server")
         world.check(f"{mode}: a dry run is accepted and changes nothing", tried.returncode == 0 and entries(world, "a") == [(500, 10)], tried.stderr)
         edit(world, "a", 70, "10Gi")
-        world.contains(f"{mode}: the card lacks compute, and the message says what it could give", lambda: str(world.condition("a", "Resized")),
+        world.contains(f"{mode}: the card lacks compute, and the message has the available amount", lambda: str(world.condition("a", "Resized")),
                        "ResizeInfeasible", "can provide core 60%")
         world.apply(quota("team", {"gpu-core": 95}))
         edit(world, "b", 50, "10Gi")

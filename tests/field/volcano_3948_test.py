@@ -18,7 +18,7 @@ LOADS = ((4, 2, 1), (4, 2), (4, 2, 1))
 
 
 def owned(world, name, app, gpu):
-    """A pod of a controller. A Lease stands for the ReplicaSet, which the embedded API server does not have."""
+    """A pod of a controller. A Lease replaces the ReplicaSet, which the embedded API server does not have."""
     world.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": app, "namespace": "default"}})
     owner = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": app, "uid": world.get("lease", app)["metadata"]["uid"], "controller": True}
     made = pod_with(name, "movable", gpu=gpu)

@@ -47,7 +47,7 @@ def event(kind, name, reason, message, **more):
 
 
 class Planted:
-    """The healthy cluster, and what a fault changes of it."""
+    """The healthy cluster, and the changes of a fault."""
 
     def __init__(self, front):
         self.front = front

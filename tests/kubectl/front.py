@@ -1,4 +1,5 @@
-"""A server in front of the embedded API server: adds kinds that it does not serve, changes objects on their way, and refuses what a role does not permit.
+"""A server in front of the embedded API server: adds kinds that it does not serve, changes objects in requests and responses, and rejects
+requests that a role does not permit.
 Loopback only."""
 import copy
 import functools

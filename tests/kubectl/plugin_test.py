@@ -77,7 +77,7 @@ spec:
 
 
 class Egpu:
-    """`kubectl egpu` with a kubectl whose PATH has the plugin."""
+    """Runs `kubectl egpu` with the plugin in kubectl's PATH."""
 
     def __init__(self, r, kubectl, bin_dir):
         self.r, self.kubectl = r, kubectl
@@ -147,7 +147,7 @@ def tables(r, e, kubectl):
     r.check("top shows grants", rows[0][:3] == ["NAME", "CORE", "CORE USED"] and ["small", "30%"] in [x[:2] for x in rows], rows)
     r.check("top -A has the namespace", "team-b" in [x[0] for x in columns(e.ok("top", "-A"))[1:]])
     r.check("top of one claim", [c["name"] for c in e.json("top", "small")["claims"]] == ["small"])
-    r.check("top of nothing says so", "No bound claims found in namespace none." in e.run("top", "-n", "none").stderr.decode())
+    r.check("top without claims reports it", "No bound claims found in namespace none." in e.run("top", "-n", "none").stderr.decode())
     rows = columns(e.ok("fit"))
     r.check("fit: a row per class", rows[0] == ["CLASS", "FIT", "SIZE", "BY MODEL"] and [x[0] for x in rows[1:]] == ["moves", "share"], rows)
     free = sum(not c["claims"] for n in e.json("map")["nodes"] for c in n["cards"])
@@ -166,7 +166,7 @@ def tables(r, e, kubectl):
 
 
 def on_terminal(e, env):
-    """Returns what `why` writes to a terminal."""
+    """Returns the output of `why` on a terminal."""
     ours, theirs = os.openpty()
     inherited = {k: v for k, v in e.kubectl.env.items() if k not in ("NO_COLOR", "TERM")}
     done = subprocess.Popen([e.kubectl.binary, "egpu", "why", "small"], stdout=theirs, stderr=theirs, env={**inherited, **env})
@@ -340,7 +340,7 @@ SECRETS = ["planted-env-secret", "planted-arg-secret", "planted-annotation", "pl
 
 
 def bundle(r, e, s, front, work):
-    """Plants secrets where users keep them, and searches the archive for them."""
+    """Creates secrets in the usual places, and searches the archive for them."""
     kubectl = e.kubectl
     kubectl.ok("annotate", "--overwrite", "egpuc", "small", "example.com/note=planted-annotation",
                'kubectl.kubernetes.io/last-applied-configuration={"data":"planted-last-applied"}')

@@ -1,6 +1,6 @@
 """Tests the page of the operations port in a headless Chromium, on a standalone controller.  page_test.py BIN_DIR CACHE_DIR
 
-Skipped (exit status 77) without Chromium, or if a tool is out of reach. EGPU_PAGE_SCREENSHOTS=FOLDER keeps a picture of each view."""
+Skipped (exit status 77) without Chromium, or if a tool cannot be downloaded. EGPU_PAGE_SCREENSHOTS=FOLDER keeps a picture of each view."""
 import json
 import os
 import re

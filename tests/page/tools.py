@@ -22,7 +22,7 @@ def run(*command, cwd=None):
 
 
 def client(folder):
-    """Makes the DevTools client importable. Tests that run at once wait for each other."""
+    """Makes the DevTools client importable. Concurrent tests wait for each other."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does what provisioners/README.md tells a newcomer: its code block, two headers, a compiler, egpu-sanity.
+# Follows provisioners/README.md: builds its code block with the headers and a compiler, and runs egpu-sanity.
 # usage: readme_test.sh SOURCE_DIR BIN_DIR CXX
 set -eu
 source=$1 bin=$2 cxx=$3
@@ -17,7 +17,7 @@ lines=$(wc -l < "$work/hello.cpp")
 echo "the README's plugin has $lines lines"
 test "$lines" -ge 20 && test "$lines" -le 45
 
-# The commands stand in the README as they are run here; only "c++" becomes this build's compiler.
+# Runs the commands of the README. Only "c++" is replaced with the compiler of this build.
 sed -i "s|^c++ |$cxx |" "$work/build.sh"
 cd "$work"
 EGPU="$work/egpu" BIN="$bin" sh -eu build.sh | tee output

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds a skeleton outside the tree, as its author would, and holds it to the contract. No registry is asked.
+# Builds a skeleton outside the tree, as a vendor would, and tests whether it satisfies the contract. Uses no registry.
 # usage: skeleton_test.sh c|rust|go SOURCE_DIR BIN_DIR CC CYCLES
-# Exit status 77: the language's compiler is not on this machine.
+# Exit status 77 if the language's compiler is missing.
 set -eu
 language=$1 source=$2 bin=$3 cc=$4 cycles=$5
 case "$language" in

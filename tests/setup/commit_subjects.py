@@ -4,13 +4,13 @@ import sys
 
 MAX_LENGTH = 72
 FORM = re.compile(r"([a-z0-9_./, -]+: )?[A-Z][a-z]+\b")
-# Words that a sentence may begin with, and an imperative does not.
+# First words of sentences that are not imperatives.
 NOT_IMPERATIVE = re.compile(r"([a-z0-9_./, -]+: )?(?=[A-Z])(Who|What|Which|The|A|An|Of|One|It|They|This|That|Where|When|If|As|No|Not|In|On|With|For|All|Figures|Tests|Some|"
                             r"(?!(?i:feed|embed|need|shed|speed|seed|proceed|exceed|bring|ping|string)\b)\w+(ed|ing))\b")
 
 
 def fault_of(subject):
-    """What is wrong with the subject; empty if nothing is."""
+    """Returns the errors of the subject; empty if there are none."""
     if subject.startswith('Revert "'):
         return ""
     if len(subject) > MAX_LENGTH:

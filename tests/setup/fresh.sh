@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the README's two commands where nothing is cached: a Debian 12 root of its own, made by debootstrap, with the committed
-# tree cloned into it. What only this machine's caches, packages or home folder provide is missing there.
+# Runs the two commands of the README without caches, in a new Debian 12 root by debootstrap with a clone of the
+# committed tree. Caches, packages and the home folder of this machine are not available there.
 #   fresh.sh [COMMAND...]   default: "make run" "make test"
-# Taken from this machine: apt's sources and the certificates it trusts, the Go module proxy's address, and Go itself, read-only, if
-# it is new enough (Debian 12's is too old). The root stands in $EGPU_FRESH_ROOT (default build/fresh) and is made anew each time.
+# It uses from this machine: apt's sources, the trusted certificates, the address of the Go module proxy, and Go,
+# read-only, if it is new enough (Debian 12's is too old). The root is $EGPU_FRESH_ROOT (default build/fresh), and is
+# created anew each time.
 # Needs root. Exit: 0 all commands ended with 0; 1 one did not, or the root could not be made.
 set -euo pipefail
 
@@ -18,7 +19,7 @@ readonly go_floor=26 # of Go 1.x, as tests/cluster/build.sh
 say() { printf 'fresh: %s\n' "$*"; }
 fail() { say "error: $*" >&2; exit 1; }
 
-# apt's own first source for Debian 12, so that what this machine can reach is what is used.
+# apt's first source for Debian 12, because this machine can reach it.
 mirror() {
   apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
     awk '$2 == "bookworm" && $3 == "main" { print $1; exit }'
@@ -35,7 +36,7 @@ make_root() {
     { tail -n 20 "$root.log" >&2; fail "debootstrap failed"; }
   rm -f "$root.log" "$root/etc/apt/sources.list"
   cp -a /etc/apt/. "$root/etc/apt/"
-  # Hooks of desktop packages that are not there; what says how to reach the sources stays.
+  # Removes hooks of desktop packages, which are not installed there, and keeps the configuration of the sources.
   rm -f "$root"/etc/apt/apt.conf.d/{20packagekit,50appstream}
   mkdir -p "$root/usr/share/keyrings"
   cp -a /usr/share/keyrings/. "$root/usr/share/keyrings/"
@@ -52,7 +53,7 @@ go_root() { # the folder of a Go that is new enough, or nothing
   ((${version%%.*} >= go_floor)) && go env GOROOT
 }
 
-# In namespaces of its own, so that every mount and every process ends with the command.
+# Runs a command in its own namespaces, so that all mounts and processes end with it.
 inside() { # COMMAND
   local environment=(HOME=/root LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
   local go
@@ -66,13 +67,13 @@ inside() { # COMMAND
     root=$1 tree=$2 go=$3 command=$4
     shift 4
     mount --make-rprivate /
-    mount --bind "$root" "$root" # a machine'"'"'s root is a mount, which a plugin'"'"'s process makes private for itself
+    mount --bind "$root" "$root" # a plugin'"'"'s process makes the root private, which must be a mount
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs tmpfs "$root/run"
     if [ -n "$go" ]; then mount --bind "$go" "$root/usr/local/go"; mount -o remount,bind,ro "$root/usr/local/go"; fi
-    # The namespace'"'"'s own root, as on a machine: what enters a container of the tests'"'"' node comes to the root of its namespace.
+    # The root of the namespace, as on a machine: processes that enter a container of the tests'"'"' node get this root.
     cd "$root"
     mkdir -p mnt/machine
     pivot_root . mnt/machine
@@ -85,7 +86,7 @@ main() {
   command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
   local took=() status=0 command
   make_root
-  [[ -n $(go_root) ]] || say "no Go >= 1.$go_floor here: the suites that need a real Kubernetes will say that they are skipped"
+  [[ -n $(go_root) ]] || say "no Go >= 1.$go_floor here: the tests that need a real Kubernetes are skipped"
   for command in "${commands[@]}"; do
     say "$command"
     local start=$SECONDS

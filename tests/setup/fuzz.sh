@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the libFuzzer targets and runs each for the given number of seconds, two side by side.
+# Builds the libFuzzer targets and runs each for the given number of seconds, two at a time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that a target needs, only those that are missing.
+# Installs the missing Debian packages of the given groups.
 #   packages.sh build | demo | test | lint | fuzz | cache | fresh
 # Needs root, or sudo, only if something is missing.
 set -euo pipefail
@@ -7,14 +7,14 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev zlib1g-dev libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev
        libsimdjson-dev libcpp-httplib-dev libcli11-dev prometheus-cpp-dev libsqlite3-dev libre2-dev
        libseccomp-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc)
-# python3-venv: other parties' NVML clients (tests/nvml/clients_test.sh).
-# libfaketime: a controller's wall clock jumps while everybody else's goes on (tests/cluster/soak/faults.py).
+# python3-venv: third-party NVML clients (tests/nvml/clients_test.sh).
+# libfaketime: changes the wall clock of one controller (tests/cluster/soak/faults.py).
 # buildah: builds the container image (tests/docs/image_test.py).
-# runc, busybox-static: what runs on the real node, and how (tests/cluster/node/real_node.py).
+# runc, busybox-static: run containers on the real node (tests/cluster/node/real_node.py).
 test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static buildah)
 lint=(clang-tidy-14 clang-format-14)
 fuzz=(clang-14 libclang-rt-14-dev)
-# Objects of earlier builds, where a machine builds clone after clone.
+# Reuses objects of earlier builds on machines that build many clones.
 cache=(ccache)
 fresh=(debootstrap git)
 
@@ -32,12 +32,12 @@ for group in "$@"; do
     *) echo "packages.sh: unknown group '$group'; known: build demo test lint fuzz cache fresh" >&2; exit 2 ;;
   esac
 done
-# kubectl: any version will do; Debian's is 1.20.
+# Any version of kubectl is sufficient; Debian's is 1.20.
 [ -z "$kubectl" ] || command -v kubectl >/dev/null || want+=(kubernetes-client)
 
-# Whatever is missing elsewhere, CMake and the tests will name it.
+# On other systems, CMake and the tests report missing packages.
 command -v dpkg-query >/dev/null || {
-  echo "not a Debian system: going on with what is there (the equivalents of: ${want[*]})" >&2
+  echo "not a Debian system: continuing with the installed packages (required: the equivalents of ${want[*]})" >&2
   exit 0
 }
 missing=()
@@ -60,6 +60,6 @@ trap 'rm -f "$log"' EXIT
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1
 }
-# The lists may be old or absent on a fresh machine: one update, then try.
+# The lists can be old, or absent on a new machine, so update them before the installation.
 "${as_root[@]}" apt-get update >"$log" 2>&1 || { cat "$log" >&2; echo "error: apt-get update failed" >&2; exit 1; }
 install || { tail -n 20 "$log" >&2; echo "error: could not install: ${missing[*]}" >&2; exit 1; }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs a command with packages of the Python package index.  venv.sh PYTHON REQUIREMENTS FOLDER COMMAND…
-# FOLDER is a virtual environment with the packages of REQUIREMENTS, and is kept for the next run. In the command, EGPU_VENV is its folder of programs.
+# FOLDER is a virtual environment with the packages of REQUIREMENTS, and is kept for the next run. In the command,
+# EGPU_VENV is its folder of programs.
 # Exit status 77 (skipped) if the package index is out of reach.
 set -u
 python=$1 wanted=$2 folder=$3
@@ -11,7 +12,7 @@ if ! cmp -s "$wanted" "$folder/installed"; then
   if ! "$folder/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-deps -r "$wanted"; then
     first=$(sed -n 's/^\([A-Za-z][^=]*\)==.*/\1/p' "$wanted" | head -n 1)
     if "$folder/bin/pip" --quiet index versions "$first" >/dev/null 2>&1; then
-      echo "the package index is reachable, but does not give the versions of $wanted" >&2
+      echo "the package index is reachable, but does not have the versions in $wanted" >&2
       exit 1
     fi
     echo "skipped: the package index is out of reach"

@@ -20,7 +20,7 @@ NOT_REASONS = set("""
     Accepted Bound Healthy Held ModelsExist NearLimit NeedsRepair PodScheduled Ready Resized ResourceClaimReady SharesFit
     Normal Warning True False Available Failed Full Lost Pending Released Succeeded Terminating Unschedulable
     Node Pod NotFound DoesNotExist Equal Exists Gt In Lt NotIn NoExecute NoSchedule PreferNoSchedule All Delete Immediate WaitForFirstConsumer Hostname DRAPlugin""".split())
-# Words before a colon in literals of provisioners/ that are no reasons.
+# Words before a colon in literals of provisioners/ that are not reasons.
 NOT_DRIVER_REASONS = {"MemTotal"}
 TOKEN = re.compile(r'''R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|//[^\n]*|/\*.*?\*/|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'|"(?P<text>(?:\\.|[^"\\\n])*)"''',
                    re.S)

@@ -151,7 +151,7 @@ BUILTIN = {"lease", "node", "nodes", "pod", "pods", "namespace", "deployment", "
 # Flags of Kubernetes' own programs and of other tools.
 FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorization-config", "--root-dir", "--gpu-reset", "--set", "--force-conflicts", "--bump-revision",
                  "--mark-compacted", "--install", "--gpu-memory-utilization"}
-# Words of other systems and of Kubernetes that are no identifiers of this tree.
+# Words of other systems and of Kubernetes that are not identifiers of this tree.
 FOREIGN_WORDS = {"AuthorizeWithSelectors", "GenericWorkload", "ResourceHealthStatus", "DeviceTaintRules", "SchedulingGated", "ContainerCreating"}
 VERBS = {"annotate", "apply", "auth", "cp", "create", "debug", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
 

@@ -58,7 +58,7 @@ for path in sorted(old):
             if not line.lstrip().startswith("#") and (m := re.search(r"\.(sort|sortBy|flatten|distinct|reverse|slice|first|last)\(|lists\.range", line)):
                 bad.append(f"{os.path.relpath(path, root)}:{number}: {m.group(0)} does not exist on Kubernetes 1.34")
 
-# A digest can be given from outside for every base image.
+# The digest of each base image can be set from outside.
 with open(os.path.join(root, "Containerfile"), encoding="utf-8") as f:
     lines = f.read().splitlines()
 given = {m.group(1) for m in (re.match(r"ARG (\w+)=", line) for line in lines) if m}

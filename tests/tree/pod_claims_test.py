@@ -1,7 +1,7 @@
 """Proves that only api/v1alpha/pod_claims.cpp reads Pod::resourceClaims and the claim annotations.  pod_claims_test.py SOURCE_DIR
 
-The list contains a template's entry and the claim stamped from it side by side; a caller that takes the former for a missing claim would wait forever. Every
-other source uses the functions of pod_claims.h. The checker checks itself on planted violations."""
+The list contains a template's entry and the claim stamped from it side by side; a caller that interprets the former as a missing claim would wait forever.
+Every other source uses the functions of pod_claims.h. The checker checks itself on planted violations."""
 import os
 import re
 import sys

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(root, "manifests", "site"))
 import reference  # noqa: E402  (the generator is in another folder)
 
 FOLDER = os.path.join(root, "manifests", "guide", "reference")
-# Words after the group's name that are no keys: versions, the prefix of a pattern, a key of samples, and the first part of a key at the end of a line.
+# Words after the group's name that are not keys: versions, the prefix of a pattern, a key of samples, and the first part of a key at the end of a line.
 NO_KEYS = re.compile(r"v1alpha1?|mig-?|sample|is-default")
 
 
@@ -35,7 +35,7 @@ def keys_of(constants, texts):
 
 
 def keys_on(page):
-    """Returns the keys in the tables of a page, with <name> and the like left out."""
+    """Returns the keys in the tables of a page, without placeholders such as <name>."""
     cells = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
     return {re.sub(r"<[a-z]+>$", "", each) for cell in cells for each in re.findall(r"`([^`]+)`", cell) if "/" in each}
 

@@ -35,7 +35,7 @@ CLAIM_PLACES = [
     ("manifests/guide", r"\b{name}\b", "the guide must say what it does"),
     ("controller/reconcile", r"spec\.{member}\b|\b{member}\b", "the controller must obey it"),
 ]
-# A field that one of these places treats by another name.
+# A field with another name in one of these places.
 BY_ANOTHER_NAME = {"classNameAlias": "effectiveClass|classNameAlias"}
 
 QUOTA_PLACES = [

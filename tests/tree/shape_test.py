@@ -17,7 +17,7 @@ TYPE = re.compile(r"(?:^|[;{}>:])\s*(?:typedef\s+)?(class|struct|union|enum(?:\s
                   r"(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{", re.S)
 # An annotation of a field or a function (controller/base/mutex.h).
 ANNOTATION = re.compile(r"\bEGPU_[A-Z_]+(?:\s*\([^()]*\))?")
-# A mutex that the thread-safety analysis cannot see.
+# A mutex that is invisible to the thread-safety analysis.
 BARE_MUTEX = re.compile(r"\bstd::(?:recursive_|shared_|timed_)*mutex\s+\w+\s*[;{,]")
 
 
@@ -77,7 +77,7 @@ def self_check():
 
 
 def measured(root):
-    """{group: {what: number}} of all that exceeds a maximum."""
+    """Returns {group: {name: number}} of everything that exceeds a maximum."""
     found = {"columns": collections.Counter(), "header lines": collections.Counter(), "methods": collections.Counter(), "mutexes without annotations": collections.Counter()}
     places, files = collections.defaultdict(set), 0
     for top in ("api", "controller", "provisioners", "tests", "bench"):

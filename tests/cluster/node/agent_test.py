@@ -131,7 +131,7 @@ def check_usage(ground):
     usage = {key: used()[key] for key in ("memory", "smPercent", "devices")}
     ground.report.check("what is used of the card, and by whom", usage == {
         "memory": GIB, "smPercent": 40, "devices": {device["metadata"]["uid"]: {"memory": GIB, "smPercent": 30}}}, usage)
-    until("the claim says what it uses", lambda: "usage" in ground.admin.get(f"{claims()}/{name}")["status"])
+    until("the claim reports its usage", lambda: "usage" in ground.admin.get(f"{claims()}/{name}")["status"])
     text = ground.kubectl("get", "egpuc", name, "-o", "wide", "--no-headers")
     ground.report.check("and kubectl get -o wide shows it", "30%, 1Gi" in text, text)
     node.put_in_cards(real_node.A100)
@@ -151,7 +151,7 @@ def check_killed(ground):
         after = ground.node.prepared()
         ground.report.check(f"{', '.join(names)} killed: what was prepared is as it was", before.items() <= after.items()
                             and len(after) == len(before) + 1, (list(before), list(after)))
-        ground.report.check(f"{', '.join(names)} killed: what ran goes on", containers.items() <= running_containers(ground).items())
+        ground.report.check(f"{', '.join(names)} killed: running containers continue", containers.items() <= running_containers(ground).items())
         ground.delete(pod)
         until("its device is gone", lambda before=before: ground.node.prepared() == before)
     # Deleted while the agent is down: unprepared after its return.
@@ -197,7 +197,7 @@ def check_refused(ground):
     ground.pod("mover", {"main": ["moved"]}, nodeName=real_node.NAME)
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     ground.delete("mover")
-    until("nobody has it reserved", lambda: not admin.get(f"{resource_claims()}/moved").get("status", {}).get("reservedFor"))
+    until("it is not reserved", lambda: not admin.get(f"{resource_claims()}/moved").get("status", {}).get("reservedFor"))
     # A claim without a ledger entry.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]

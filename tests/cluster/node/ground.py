@@ -94,7 +94,7 @@ class Ground:
         self.report.check(f"{what}: the limiter's mounts", mounts == (LIMITER if isolation == "hami-core" else {}), mounts)
 
     def refused(self, what, pod, *words):
-        """Checks that the pod starts no container, and that an event on it has the words."""
+        """Checks that the pod starts no container, and that an event of the pod contains the words."""
 
         def refusals():
             return [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")

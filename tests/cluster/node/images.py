@@ -1,4 +1,4 @@
-"""Container images of one layer, each a tar that `ctr images import` takes: a statically linked busybox, and the installed files of Elastic GPU."""
+"""Container images of one layer, each a tar for `ctr images import`: a statically linked busybox, and the installed files of Elastic GPU."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ def busybox(path, program, names):
 
 
 def product(path, build_dir, names):
-    """Writes the image that the Containerfile makes of a build."""
+    """Writes an image like the one that the Containerfile builds."""
     stage, root = path.with_suffix(".stage"), path.with_suffix(".root")
     subprocess.run(["cmake", "--install", build_dir, "--strip", "--prefix", stage], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([IMAGE_ROOT, stage, root], check=True)

@@ -120,7 +120,7 @@ def check_restarted(ground):
     ground.admin.create(f"{OURS}/daemonsets", {each: saved[each] for each in ("apiVersion", "kind", "metadata", "spec")})
     ground.runs("late")
     ground.check_promise("a pod that came while no agent was there", "late", "main", "late", isolation="hami-core")
-    ground.report.check("through both, what ran goes on", ran.items() <= running_containers(ground).items(), ran)
+    ground.report.check("through both, running containers continue", ran.items() <= running_containers(ground).items(), ran)
 
 
 def check_uninstalled(ground):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An isolated environment for one real node: a mount and a PID namespace with the node's folders, and cgroups of its own.
+"""An isolated environment for one real node: a mount and a PID namespace with the node's folders, and separate cgroups.
 
 namespaces.py hold FOLDER   create them, write FOLDER/ready (the snapshotter that works there), hold them until terminated
 

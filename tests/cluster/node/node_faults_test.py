@@ -153,7 +153,7 @@ class FaultyGround(Ground):
             self.report.check(f"{what}: nothing is left over, nothing else is gone", False, (list(self.node.cdi_files()), list(before)))
 
     def goes_on(self, what, containers):
-        self.report.check(f"{what}: what ran goes on", containers.items() <= running_containers(self).items(),
+        self.report.check(f"{what}: running containers continue", containers.items() <= running_containers(self).items(),
                           (containers, running_containers(self)))
 
     def names_its_claim(self, what, pod, claim):
@@ -195,7 +195,7 @@ def check_health(ground):
         ground.claim_of(name, "here", card=CARDS[place])
         ground.pod(name, {"main": [name]})
     ground.runs("ill", "well", "beside")
-    until("the kubelet says that all is well", lambda: all(
+    until("the kubelet reports that all devices are healthy", lambda: all(
         ground.resource_health(each).get(each, ("",))[0] == "Healthy" for each in ("ill", "well", "beside")))
     containers, inside = running_containers(ground), ground.processes()
     ground.node.processes.start("stranger", ["sleep", "100000"], inside=ground.node.namespaces)
@@ -205,7 +205,7 @@ def check_health(ground):
     ground.hardware({0: {"xids": [46]}, 2: {"processes": [[own, GIB]]}, 3: {"processes": [[stranger, GIB], [others, GIB]]}})
     until("the card with the XID is taken out", lambda: ground.healthy(0)["reason"] == "Xid46")
     print(f"XID to condition: {time.monotonic() - began:.1f} s")
-    until("the pod's status tells it", lambda: ground.resource_health("ill")["ill"][0] == "Unhealthy")
+    until("the pod's status reports it", lambda: ground.resource_health("ill")["ill"][0] == "Unhealthy")
     print(f"XID to the pod's status: {time.monotonic() - began:.1f} s")
     has_reason = "Xid46" in ground.resource_health("ill")["ill"][1] or ground.node.version is not None  # older kubelets have no message
     report.check("the pod's status says why", has_reason, ground.resource_health("ill"))
@@ -215,7 +215,7 @@ def check_health(ground):
                  and f"of pod {well['namespace']}/{well['name']}" in message, message)
     for place in (1, 2):
         report.check(f"card {place} is left alone", ground.healthy(place)["status"] == "True", ground.healthy(place))
-    report.check("the other pods' status says that they are well", ground.resource_health("well")["well"][0] == ground.resource_health("beside")["beside"][0]
+    report.check("the other pods' status reports healthy devices", ground.resource_health("well")["well"][0] == ground.resource_health("beside")["beside"][0]
                  == "Healthy", (ground.resource_health("well"), ground.resource_health("beside")))
     until("the claim and its device say it", lambda: ground.are_healthy("ill") == [False, False])
     report.check("those of the other pods need no word", ground.are_healthy("well") == [None, None], ground.are_healthy("well"))
@@ -239,7 +239,7 @@ def check_health_again(ground):
     message = ground.healthy(0)["message"]
     ground.report.check("it says for how long", f"after {PROBATION} quiet seconds" in message or ground.healthy(0)["status"] == "True", message)
     until("it is used again", lambda: ground.healthy(0)["status"] == "True")
-    until("the pod's status tells it", lambda: ground.resource_health("ill")["ill"][0] == "Healthy")
+    until("the pod's status reports it", lambda: ground.resource_health("ill")["ill"][0] == "Healthy")
     until("the claim and its device say it", lambda: ground.are_healthy("ill") == [True, True])
     ground.remove("ill", "well", "beside")
     for index in range(2):
@@ -379,7 +379,7 @@ def check_upgrade(ground):
     for name in names:
         ground.claim(name)
     node.start_agent(ground.bin_dir, f"--probation={PROBATION}s", name="next-agent")
-    until("the older one says that it is not asked any more", lambda: "another process serves there" in answer_of(node, "/readyz"))
+    until("the older agent reports that another one serves the socket", lambda: "another process serves there" in answer_of(node, "/readyz"))
     ground.pod(names[0], {"main": [names[0]]})
     ground.runs(names[0])
     node.processes.stop(f"{node.name}-agent")
@@ -502,7 +502,7 @@ def check_api_away(ground):
     # The same whole card again: in the API it has no holder, on the node it still has one.
     ground.claim_of("torn", "here", core=100, card=card)
     ground.pod("torn", {"main": ["torn"]}, tolerations=STAYS)
-    until("the agent says what it waits for", lambda: "not published" in answer_of(node, "/readyz"))
+    until("the agent reports what it waits for", lambda: "not published" in answer_of(node, "/readyz"))
     seen_lines, (_, memory) = len(log_of(node)), of_agent(node)
     until("a while passes", lambda: time.monotonic() > began + AWAY, patience=AWAY + PATIENCE)
     lines, (cpu, after) = log_of(node)[seen_lines:], of_agent(node)
@@ -510,13 +510,13 @@ def check_api_away(ground):
     report.check("the agent says seldom that it waits", len(lines) < AWAY, lines[-20:])
     report.check("the API server away: nothing is unprepared", node.cdi_files() == before, list(node.cdi_files()))
     running = ground.processes()
-    report.check("what ran goes on", {each: number for each, number in inside.items() if each != ended}.items() <= running.items(), running)
+    report.check("running containers continue", {each: number for each, number in inside.items() if each != ended}.items() <= running.items(), running)
     for each in ground.gates.values():
         each.lead_to(ground.port)
     largest = largest_holders(ground, card, "torn")
     report.check("never two had the whole card", len(largest) == 1, largest)
     until("the agent is ready", lambda: answer_of(node, "/readyz") == "ok\n")
-    until("who was deleted is gone", lambda: not admin.exists(f"{pods()}/goes"))
+    until("the deleted pod is gone", lambda: not admin.exists(f"{pods()}/goes"))
     ground.check_promise("a claim made anew while the node was cut off", "torn", "main", "torn")
     after = node.cdi_files()
     report.check("three are prepared, none of them the old one", len(after) == 3 and not any(old["metadata"]["uid"] in each for each in after),
@@ -528,7 +528,7 @@ def check_api_away(ground):
 
 
 def check_reboot(ground):
-    """A power failure: pods run again with their devices; pods deleted meanwhile leave nothing behind."""
+    """A power failure: pods run again with their devices. Nothing remains of pods deleted meanwhile."""
     node, report = ground.node, ground.report
     node.disable_health()  # because two pods share a claim
     for name in ("first", "second", "shared", "deleted"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the agent's resource use on a real node. Prints figures and judges nothing.
+"""Measures the agent's resource use on a real node. Prints figures without targets.
 
 node_figures.py BIN_DIR [--cards N] [--pods N…]   default: 8 cards; 1, 30 and 100 pods at once
 

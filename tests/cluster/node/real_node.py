@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A real node on this machine: containerd and a kubelet, in namespaces and cgroups of their own (namespaces.py), with one image to run.
+"""A real node on this machine: containerd and a kubelet, in separate namespaces and cgroups (namespaces.py), with one image to run.
 
 The image prints its environment, its devices and its mounts, and then waits. It contains busybox and has these names: localhost/busybox:1, localhost/pause:1,
 and that of the sample pods, so that they run unchanged.
@@ -105,7 +105,7 @@ def hold(processes, name, folder):
 
 
 def built(version=None):
-    """Builds what is missing. version: the kubelet's, as EGPU_KUBERNETES takes it; None: the cluster's."""
+    """Builds what is missing. version: the kubelet's, in the format of EGPU_KUBERNETES; None: the cluster's version."""
     parts.binaries("kubelet", version=version)
     parts.binaries("containerd")
 

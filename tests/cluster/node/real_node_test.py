@@ -84,7 +84,7 @@ def check_killed(cluster, node, report):
 
 
 def machine(folder):
-    """Returns mounts and files that a node might leave on the machine."""
+    """Returns mounts and files of a node that might remain on the machine."""
     mounts = [each for each in pathlib.Path("/proc/self/mounts").read_text().splitlines() if str(folder) in each]
     return mounts, [each for each in ("/dev/nvidiactl", "/opt/containerd", "/run/containerd", "/var/lib/kubelet") if os.path.exists(each)]
 

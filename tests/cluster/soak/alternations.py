@@ -34,7 +34,7 @@ class Alternations:
         self.last = {}  # object → its contents
 
     def take(self, kind, key, now):
-        """kind: a resource's name; key: of the object; now: its new version, None if it is gone."""
+        """kind: name of the resource; key: key of the object; now: its new version, None if it was deleted."""
         self.changes += 1
         who = (kind, key)
         if now is None or self.inputs.get(who) != inputs(now):

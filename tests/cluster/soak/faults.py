@@ -22,7 +22,7 @@ def moment(text):
 
 
 def took_over(ground, before):
-    """Another replica holds the lease. It must have waited for the whole lease duration, according to the records, which one machine's clock wrote."""
+    """Another replica holds the lease. According to the records, which use one machine's clock, it waited for the whole lease duration."""
     started = time.monotonic()
     _, lease = ground.await_leader(but=before["spec"]["holderIdentity"])
     spec = lease["spec"]
@@ -144,8 +144,8 @@ def answers_withheld(ground, seconds):
 
 
 def clock_jumps(ground, seconds):
-    """The leader's wall clock jumps a day ahead, the standby's half a day, and back. Election uses the monotonic clock, so no replica loses or takes the
-    lease."""
+    """The leader's wall clock jumps a day ahead, the standby's half a day, and back. Election uses the monotonic clock, so the lease does not change its
+    holder."""
     name, lease = ground.await_leader()
     holder = lease["spec"]["holderIdentity"]
     for index, each in enumerate(ground.controllers.values()):
@@ -213,7 +213,7 @@ def quota(ground, seconds):
     ground.client.create(claims(), claim(name, CLASS_NOW, 5, "1Gi"))
     ground.client.create(pods(), pod(name, {"x": name}))
     ground.workload.alive.append(("default", [name], name))
-    until("the claim says what is refused", lambda: any(
+    until("the claim reports the refused request", lambda: any(
         each["reason"] == "Refused" and "exceeded quota" in each["message"]
         for each in ground.client.get(f"{claims()}/{name}").get("status", {}).get("conditions", [])))
     ground.pass_time(seconds)

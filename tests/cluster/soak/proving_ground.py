@@ -27,7 +27,7 @@ REPLICAS = ("first", "second")
 SECOND = "second-apiserver"
 RETAINED = 10  # items that stay while everything settles: they fit on half of the cards
 KWOK_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is notified again
-# Only the wall clock: no kernel lets the monotonic clock jump.
+# Only the wall clock, because the monotonic clock cannot be set.
 FAKETIME = {
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     "FAKETIME_CACHE_DURATION": "1",
@@ -157,10 +157,10 @@ class ProvingGround:
             name, lease = self.leader()
             return name and lease["spec"]["holderIdentity"] != but and (name, lease)
 
-        return until("somebody leads", probe)
+        return until("a replica leads", probe)
 
     def pass_time(self, seconds):
-        """Lets the workload go on under the fault."""
+        """Runs the workload under the fault."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.tend()

@@ -18,14 +18,14 @@ class Judge:
 
     def __init__(self):
         self.cards, self.devices, self.claims = {}, {}, {}
-        self.largest = {}  # card → (core, memory), its largest capacity so far
+        self.largest = {}  # card → (core, memory), its maximum capacity until now
         self.bound_ever, self.gone_after_bound = set(), 0
         self.changes = 0
         self.violations = []
         self.alternations = Alternations()
 
     def take(self, kind, key, now):
-        """kind: a resource's name; key: of the object; now: its new version, None if it is gone."""
+        """kind: name of the resource; key: key of the object; now: its new version, None if it was deleted."""
         self.changes += 1
         self.alternations.take(kind, key, now)
         self.violations += self.alternations.violations
@@ -56,7 +56,7 @@ class Judge:
         before = self._entries(old) if old else {}
         for amount in ("core", "memory"):
             total = sum(each.get(amount, 0) for each in self._entries(now).values())
-            # A card that shrank may stay over-committed, but gets no more allocations.
+            # A card whose capacity decreased can stay over-committed, but gets no more allocations.
             grew = any(each.get(amount, 0) > before.get(uid, {}).get(amount, 0) for uid, each in self._entries(now).items())
             if total > has.get(amount, 0) and (grew or not old):
                 self.report(f"card {name}: {total} of {has.get(amount, 0)} {amount} given out")
@@ -137,7 +137,7 @@ class Judge:
 
 
 class Witness:
-    """Watches etcd from its first version on, on a thread of its own; waits while etcd is down. judge: an object with take(), `changes` and `violations`.
+    """Watches etcd from its first version on, on a separate thread; waits while etcd is down. judge: an object with take(), `changes` and `violations`.
     Thread-safe."""
 
     def __init__(self, etcd_url, judge=None):
@@ -165,7 +165,7 @@ class Witness:
             return list(self.judge.violations) + ([self.lost] if self.lost else [])
 
     def figures(self):
-        """Returns the number of judged versions, of claims that were bound, and of those that are gone again."""
+        """Returns the number of judged versions, of bound claims, and of claims that were bound and deleted."""
         with self.mutex:
             return self.judge.changes, len(self.judge.bound_ever), self.judge.gone_after_bound
 

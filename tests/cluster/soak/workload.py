@@ -23,7 +23,7 @@ def on_cards(name, cards, core):
 
 class Workload:
     """Keeps about `size` items alive in the namespaces, each with one or two claims and perhaps a pod. Creates and deletes them at random, up to `rate` a
-    second, on a thread of its own. Tolerates refusals and a dead API server. Thread-safe."""
+    second, on a separate thread. Tolerates refusals and a dead API server. Thread-safe."""
 
     def __init__(self, client, seed, size=40, rate=8.0):
         self.client = client

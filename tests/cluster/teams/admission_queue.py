@@ -1,5 +1,5 @@
 """A queue in front of the scheduler, like Kueue: its pods are created with a scheduling gate of the queue. An admitted pod loses that gate and gets a node
-selector; a pod that is not admitted waits, and must hold nothing meanwhile."""
+selector; a pod that is not admitted waits, and must not hold capacity."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def resource_templates(namespace):
 
 
 def resource_template(namespace):
-    """A ResourceClaimTemplate that asks for a part of a card by capacity, as a user of DRA writes it."""
+    """A ResourceClaimTemplate that requests a part of a card by capacity, as users of DRA write it."""
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": RESOURCE_TEMPLATE, "namespace": namespace}, "spec": {
         "spec": {"devices": {
             "requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}],
@@ -37,7 +37,7 @@ def by_resource_template(pod):
     pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
 
 
-# namespace → (priority class, ways in which its pods ask for a GPU)
+# namespace → (priority class, ways in which its pods request a GPU)
 SOURCES = {"vision": ("serving", (by_template("detector"), by_resource_template)), "language": ("sweeps", (by_template("sweep"), by_amounts))}
 
 
@@ -118,7 +118,7 @@ class AdmissionQueue:
 
 
 def held(picture):
-    """Yields pods with a foreign gate for which something is held. Gates are never added later: a pod that has one now had it when the devices were listed."""
+    """Yields pods with a foreign gate for which capacity is held. Gates are never added later: a pod that has one now had it when the devices were listed."""
     for pod in picture.pods:
         if "deletionTimestamp" in pod["metadata"] or not waits(pod):
             continue

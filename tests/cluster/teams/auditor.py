@@ -1,4 +1,4 @@
-"""Checks that two teams have only what they may have, by recomputing it from API objects repeatedly while everything changes.
+"""Checks that two teams have only the permitted amounts, by recomputing them from API objects repeatedly while everything changes.
 
 A single list is judged immediately: cards with their entries, and quotas by these. Checks over several lists consider only claims that did not change while the
 lists were read. Temporary states, such as operations in progress, must not last."""
@@ -47,15 +47,15 @@ class Picture:
 
 
 class Auditor(threading.Thread):
-    """Checks every few seconds, on a thread of its own. `found`: each violation once. patience: number of consecutive checks in which a temporary state may
+    """Checks every few seconds, on a separate thread. `found`: each violation once. patience: number of consecutive checks in which a temporary state may
     persist, counting only checks while a leader exists: a slow machine slows these, too. lease: the path of the lease that names the leader; None: there
-    always is one. may_be_away: the API server is also killed."""
+    is always a leader. may_be_away: the API server is also killed."""
 
     def __init__(self, client, namespaces, patience=100, pause=1.0, lease=None, may_be_away=False):
         super().__init__(name="auditor", daemon=True)
         self.client, self.namespaces, self.patience, self.pause = client, set(namespaces), patience, pause
         self.lease, self.may_be_away = lease, may_be_away
-        self.renewed = 0.0  # time of the last renewal seen
+        self.renewed = 0.0  # time of the last observed renewal
         self.led = None  # holder and renewal of the lease at the last check
         self.over = threading.Event()
         self.found = {}  # violation → time in seconds since the start

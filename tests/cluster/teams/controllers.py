@@ -1,4 +1,4 @@
-"""A client of the embedded API server with Deployments, StatefulSets and Jobs. That server has none of these kinds, so this client keeps them and creates
+"""A client of the embedded API server with Deployments, StatefulSets and Jobs. The server does not have these kinds, so this client stores them and creates
 their pods as Kubernetes' controllers would."""
 
 import copy
@@ -32,7 +32,7 @@ class Controllers(Client):
     def __init__(self, url):
         super().__init__(url)
         self.lock = threading.Lock()
-        self.namespaces = set()  # namespaces that ever had such an object
+        self.namespaces = set()  # namespaces that have or had such an object
         self.stored = {}  # path → document
 
     def call(self, method, path, body=None, content_type="application/json"):
@@ -65,7 +65,7 @@ class Controllers(Client):
             stored = copy.deepcopy(self.stored)
         for document in stored.values():
             self._tend(document)
-        # Deleted objects take their pods along.
+        # The pods of deleted objects are deleted.
         for namespace in self.namespaces:
             there = {each["metadata"]["name"] for each in stored.values() if each["metadata"]["namespace"] == namespace}
             for lease in self.items(LEASES.format(namespace)):

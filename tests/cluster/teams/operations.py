@@ -26,7 +26,7 @@ OFTEN = {"scale": 5, "roll": 2, "delete_pods": 3, "drain": 3, "uncordon": 3, "ki
 
 
 class Operations(threading.Thread):
-    """Runs on a thread of its own until `over`. sample: the documents of workload.yaml. replicas: kills and starts controllers, at most every `between`
+    """Runs on a separate thread until `over`. sample: the documents of workload.yaml. replicas: kills and starts controllers, at most every `between`
     seconds, because a lease outlasts its holder for 15 s. pause: range of seconds between operations."""
 
     def __init__(self, client, seed, sample, replicas, pause, between):

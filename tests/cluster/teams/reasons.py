@@ -5,7 +5,7 @@ import re
 import rules
 from client import claims
 
-# If a gang does not fit, one member reports the reason, and the other members name that one.
+# If a gang does not fit, one member reports the reason, and the other members name this member.
 SPOKESMAN = re.compile(r"see claim (\S+) for what gang")
 # A claim that waits for other claims or a template of its pod names these.
 SIBLINGS = re.compile(r"^waits for (.*) of pod \S+: all claims of a pod go to one node$")

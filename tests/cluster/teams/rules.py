@@ -74,7 +74,7 @@ def leaks(picture):
 
 
 def promised(picture):
-    """Yields entries, and shares of devices that have no entry yet: a controller killed between the two writes leaves that to the next one."""
+    """Yields entries, and shares of devices that have no entry yet: if a controller is killed between the two writes, the next controller completes them."""
     shares = {(card, uid): entry for card, uid, entry in entries(picture)}
     for device in picture.devices.values():
         meta, ref = device["metadata"], device["spec"].get("claimRef") or {}
@@ -106,7 +106,7 @@ def limits(quota):
 
 
 class Allowance:
-    """Lowering a limit takes nothing away: from then on the usage may not exceed its maximum at that time."""
+    """A lower limit revokes no claims. From then on, the usage must not exceed its value at that time."""
 
     def __init__(self):
         self.allowed = {}  # (namespace, quota, key) → (limit, since when, permitted usage)
@@ -153,8 +153,8 @@ def words(claim):
 
 
 def has_reason(pod, events):
-    """Returns true if the pod's conditions or events name what it waits for. The project's gate alone is no explanation; another controller's gate is that
-    controller's to explain."""
+    """Returns true if the pod's conditions or events name the reason why it waits. The project's gate alone is not sufficient. For the gate of another
+    controller, no reason is required."""
     if any(each["name"] != GATE for each in pod["spec"].get("schedulingGates", [])):
         return True
     if any(each["name"] == GATE for each in pod["spec"].get("schedulingGates", [])):
