@@ -105,7 +105,7 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
   const Request pinned = onOwnCards(request, old);
   if (!divides(pinned) && pinned.cards != cards) {
     result.why = "it has " + std::to_string(cards) + (cards == 1 ? " card" : " cards") + " and would have " +
-                 std::to_string(pinned.cards) + ": the number of cards can't change, make another claim";
+                 std::to_string(pinned.cards) + ": the number of cards can't change, create another claim";
     return result;
   }
   const Decision there = decide(cardsAlone(cluster, old, true), pinned);

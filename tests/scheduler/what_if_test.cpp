@@ -418,7 +418,7 @@ TEST(WhatIf, AResizeNeverChangesTheNumberOfCards) {
   ASSERT_TRUE(answer.ok());
   EXPECT_FALSE(answer->steps[0].resized->inPlace);
   EXPECT_EQ(answer->steps[0].resized->why,
-            "it has 1 card and would have 2: the number of cards can't change, make another claim");
+            "it has 1 card and would have 2: the number of cards can't change, create another claim");
 }
 
 TEST(WhatIf, ResizeOnACordonedNodeAndAQuarantinedCard) {
