@@ -317,16 +317,16 @@ def freezing(client, report, where):
         for sub in ("", "/status"):
             report.refused(f"{where}: {what}, written to the pod{sub}",
                            lambda sub=sub, annotations=annotations: client.patch(path + sub, {"metadata": {"annotations": annotations}}),
-                           422, "the claims of a pod can't change")
+                           422, "the claims of a pod are immutable")
     for what, annotation in (("a template", TEMPLATE + "y"), ("amounts", AMOUNT + "gpu"), ("an unknown amount", AMOUNT + "other")):
         report.refused(f"{where}: {what} afterwards", lambda annotation=annotation: client.patch(
-            path, {"metadata": {"annotations": {annotation: "1"}}}), 422, "the claims of a pod can't change")
+            path, {"metadata": {"annotations": {annotation: "1"}}}), 422, "the claims of a pod are immutable")
     changed = client.patch(path, {"metadata": {"annotations": {"note": "new"}, "labels": {"a": "b"}}})
     report.check(f"{where}: other annotations may change", changed["metadata"]["annotations"].get("note") == "new")
     bare = client.create(DEFAULT_PODS, pod("bare", {}))
     report.check(f"{where}: a pod without claims", PREFIX + "x" not in bare["metadata"].get("annotations", {}))
     report.refused(f"{where}: gets none afterwards", lambda: client.patch(
-        f"{DEFAULT_PODS}/bare", {"metadata": {"annotations": {PREFIX + "x": "c1"}}}), 422, "the claims of a pod can't change")
+        f"{DEFAULT_PODS}/bare", {"metadata": {"annotations": {PREFIX + "x": "c1"}}}), 422, "the claims of a pod are immutable")
     for name in ("frozen", "bare"):
         settled(f"{DEFAULT_PODS}/{name}", client)
 
@@ -340,9 +340,9 @@ def by_name(client, report):
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "unbound", "annotations": {PREFIX + "x": "c1"}},
                "target": {"kind": "Node", "name": "node-a"}}
     report.refused("a binding can't bring a claim", lambda: client.create(f"{DEFAULT_PODS}/unbound/binding", binding), 422,
-                   "the claims of a pod can't change")
+                   "the claims of a pod are immutable")
     report.refused("nor one that is posted to the namespace", lambda: client.create("/api/v1/namespaces/default/bindings", binding), 422,
-                   "the claims of a pod can't change")
+                   "the claims of a pod are immutable")
     del binding["metadata"]["annotations"]
     client.create(f"{DEFAULT_PODS}/unbound/binding", binding)
     report.check("another binding is taken", client.get(f"{DEFAULT_PODS}/unbound")["spec"]["nodeName"] == "node-a")
@@ -421,7 +421,7 @@ def crowded(cluster, client, report):
     taken("its status is written", lambda: client.patch(f"{path}/status", {"status": {"phase": "Running"}}))
     taken("and its annotations", lambda: client.patch(path, {"metadata": {"annotations": {"note": "new"}}}))
     report.refused("it gets no claim", lambda: client.patch(path, {"metadata": {"annotations": {PREFIX + "x": "c1"}}}), 422,
-                   "metadata.annotations: at most 1000", "the claims of a pod can't")
+                   "metadata.annotations: at most 1000", "the claims of a pod are immutable")
     settled(path, client)
     body = written(pod("crowded", {"x": "c1"}))
     body["metadata"]["annotations"].update(notes(75000))
@@ -433,7 +433,7 @@ def crowded(cluster, client, report):
                    "metadata.annotations: at most 1000")
     taken("its status is written, too", lambda: client.patch(f"{path}/status", {"status": {"phase": "Running"}}))
     report.refused("its claim does not change", lambda: client.patch(path, {"metadata": {"annotations": {PREFIX + "x": "c2"}}}), 422,
-                   "the claims of a pod can't change")
+                   "the claims of a pod are immutable")
     settled(path, client)
 
     def named(count, containers=1, **spec):

@@ -50,7 +50,7 @@ def apply_manifests(cluster, what=("-k", INSTALLED)):
 def are_policies_in_force(admin):
     """Policies take effect some time after their creation, in the order of their names; these dry runs detect that."""
     annotated = {"annotations": {"egpuc.elasticgpu.io/Not.A.Label": "c"}}
-    return _refuses(admin, annotated, {}, "DNS label") and _refuses(admin, {}, {"limits": {"elasticgpu.io/gpu": "1"}}, "own resources")
+    return _refuses(admin, annotated, {}, "DNS label") and _refuses(admin, {}, {"limits": {"elasticgpu.io/gpu": "1"}}, "requested here")
 
 
 def _refuses(admin, metadata, resources, words):

@@ -151,7 +151,7 @@ discovery() {
 }
 
 explain() {
-  good explain elasticgpuclaim; says 'ElasticGPUClaim asks for a GPU' 'spec.*<Object>' 'metadata.*<Object'
+  good explain elasticgpuclaim; says 'ElasticGPUClaim requests a GPU' 'spec.*<Object>' 'metadata.*<Object'
   good explain elasticgpuclaim.spec.egpuClassName; says 'The ElasticGPUClass that serves the claim'
   good explain egpuc.spec.resources; says 'requests' 'Amounts by key'
   good explain elasticgpuclass.provisioner; says '<string>'
