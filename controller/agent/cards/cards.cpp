@@ -37,8 +37,9 @@ Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& e
       publisher_(client_, store_, events, clock, options_.publisher) {
   // Corrects changes and deletions by an administrator immediately. The agent's own writes must not wake the loop: a
   // card that changes with every query would be written in an endless loop.
-  store_.listen([this](const Gpu*, const Gpu*) {
-    if (!publisher_.writes()) alarm_.ring();
+  store_.listen([this](const Gpu* before, const Gpu* after) {
+    const auto& name = (after != nullptr ? after : before)->metadata.name;
+    if (publisher_.ownWrites().isForeign(name, after != nullptr ? after->metadata.resourceVersion : "")) alarm_.ring();
   });
 }
 
@@ -98,6 +99,7 @@ void Cards::run(std::stop_token stop) {
   for (int failures = 0; !stop.stop_requested();) {
     const auto complete = survey_.complete();
     const auto status = publish(stop);
+    if (publisher_.ownWrites().takeMissed()) alarm_.ring();
     if (status.ok() || refusedAsItIs(status)) {
       if (complete) published_ = true;
       failures = 0;

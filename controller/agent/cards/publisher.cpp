@@ -119,10 +119,12 @@ Status Publisher::step(const std::string& name, std::stop_token stop, const Step
   return last;
 }
 
-void Publisher::wrote(const Gpu& answer) {
-  writes_ = std::this_thread::get_id();
-  store_.observed(answer);
-  writes_ = std::thread::id();
+base::Result<Gpu> Publisher::write(const std::string& name, const std::function<base::Result<Gpu>()>& call) {
+  ownWrites_.begin(name);
+  auto written = call();
+  if (written.ok()) store_.observed(*written);
+  ownWrites_.end(written.ok() ? written->metadata.resourceVersion : "");
+  return written;
 }
 
 Status Publisher::publishCard(const std::string& name, const FoundCard& found, const Answers& answers,
@@ -143,11 +145,10 @@ Status Publisher::publishCard(const std::string& name, const FoundCard& found, c
 }
 
 Status Publisher::create(const Gpu& card, std::stop_token stop) {
-  auto made = client_.create(card, stop);
+  auto made = write(card.metadata.name, [&] { return client_.create(card, stop); });
   const core::ObjectKey key{"", card.metadata.name};
   if (made.ok()) {
     log::info("card published", {{"card", card.metadata.name}});
-    wrote(*made);
     return Status::okay();
   }
   const auto code = made.status().code();
@@ -178,8 +179,10 @@ bool Publisher::remainsStored(const Gpu& have, const Gpu& want) const {
 Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop) {
   if (have.metadata.deleting() || !have.isCard() || same(have, want) || remainsStored(have, want))
     return Status::okay();
-  auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json,
-                                    codec::patch::publishedCard(have, want), {}, stop);
+  auto written = write(have.metadata.name, [&] {
+    return client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, codec::patch::publishedCard(have, want),
+                              {}, stop);
+  });
   if (!written.ok()) return written.status();
   log::info("card published again", {{"card", have.metadata.name}});
   if (same(*written, want)) {
@@ -189,7 +192,6 @@ Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop)
               {{"card", have.metadata.name}});
     stored_[have.metadata.name] = {want, *written};
   }
-  wrote(*written);
   return Status::okay();
 }
 
@@ -255,9 +257,11 @@ Status Publisher::reportHealth(const std::string& name, const Diagnosis& diagnos
 Status Publisher::writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop) {
   if (after == have.status) return Status::okay();
   const auto& name = have.metadata.name;
-  auto written = client_.patch<Gpu>(
-      {"", name}, kube::PatchType::merge,
-      codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
+  auto written = write(name, [&] {
+    return client_.patch<Gpu>(
+        {"", name}, kube::PatchType::merge,
+        codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
+  });
   if (!written.ok()) return written.status();
   const auto& now = *health::healthyOf(after.conditions);
   log::info("card's health", {{"card", name}, {"healthy", now.status}, {"reason", now.reason}});
@@ -266,7 +270,6 @@ Status Publisher::writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& 
     events_.event(kube::referenceTo(have),
                   now.status == "False" && now.reason != health::kProbation ? "Warning" : "Normal", now.reason,
                   now.message.empty() ? "it works" : now.message);
-  wrote(*written);
   return Status::okay();
 }
 
@@ -285,10 +288,11 @@ Status Publisher::takeWord(const Gpu& have, bool obeyed, std::stop_token stop) {
   }
   // An annotation that was changed meanwhile stays for the next call.
   const auto without = codec::patch::withoutAnnotation(have.metadata.uid, keys::kRepairedAnnotation, word);
-  auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, without, {}, stop);
+  auto written = write(have.metadata.name, [&] {
+    return client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, without, {}, stop);
+  });
   if (!written.ok()) return written.status();
   log::info("repair annotation accepted", {{"card", have.metadata.name}, {"repaired", word}});
-  wrote(*written);
   return Status::okay();
 }
 
@@ -331,13 +335,15 @@ Status Publisher::reportUsage(const std::string& name, const usage::CardUse* now
       return Status::okay();
     if (!have.isCard() || !usage::shouldReport(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
       return Status::okay();
-    auto written = client_.patch<Gpu>(
-        {"", name}, kube::PatchType::merge,
-        codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
+    auto written = write(name, [&] {
+      return client_.patch<Gpu>(
+          {"", name}, kube::PatchType::merge,
+          codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status",
+          stop);
+    });
     if (!written.ok()) return written.status();
     // The CRD may be older and lack status.usage.
     if (after.usage && !written->status.usage) usagePruned_[name] = clock_.now();
-    wrote(*written);
     return Status::okay();
   });
 }

@@ -20,17 +20,16 @@
 // field), the publisher remembers the written and the stored version, and writes again when either changes.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "controller/agent/cards/discovery_results.h"
+#include "controller/agent/cards/own_writes.h"
 #include "controller/agent/health/foreign_use.h"
 #include "controller/agent/health/health.h"
 #include "controller/agent/health/repairs.h"
@@ -62,8 +61,8 @@ struct PublisherOptions {
   std::string boot{};         ///< the machine's boot id
 };
 
-/// Not thread-safe, except writes(). References must outlive it. `store` contains the cards of this node and receives
-/// the results of writes.
+/// Not thread-safe, except ownWrites(). References must outlive it. `store` contains the cards of this node and
+/// receives the results of writes.
 class Publisher {
  public:
   Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
@@ -74,9 +73,8 @@ class Publisher {
   base::Status publish(const Answers& answers, std::stop_token stop);
   /// Writes status.usage of the cards; call after publish() with the same answers. Errors as for publish().
   base::Status publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop);
-  /// True if the store's current change results from a write of this publisher; for listeners of the store.
-  /// Thread-safe.
-  bool writes() const { return writes_ == std::this_thread::get_id(); }
+  /// Distinguishes changes of the store by this publisher from others.
+  OwnWrites& ownWrites() { return ownWrites_; }
 
  private:
   using Step = std::function<base::Status(const Gpu&)>;
@@ -111,8 +109,8 @@ class Publisher {
     Gpu written, stored;
   };
   bool remainsStored(const Gpu& have, const Gpu& want) const;
-  /// Puts the server's answer to a write into the store.
-  void wrote(const Gpu& answer);
+  /// Writes an object by `call`, and puts the server's answer into the store.
+  base::Result<Gpu> write(const std::string& name, const std::function<base::Result<Gpu>()>& call);
   /// Returns the state of a card of this plugin, found or not; nullopt = unknown.
   std::optional<Diagnosis> diagnose(const std::string& uuid, const std::string& plugin, const Answers& answers,
                                     const v1alpha::Card* found) const;
@@ -132,7 +130,7 @@ class Publisher {
   const PublisherOptions options_;
   const base::Clock::Steady since_;                                       ///< time of construction
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
-  std::atomic<std::thread::id> writes_{};  ///< thread that is putting the result of a write into the store
+  OwnWrites ownWrites_;
   std::map<std::string, StoredCard, std::less<>> stored_;  ///< by object: cards that the server stores differently
   /// By object: time of the last usage write that the server did not store.
   std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;

@@ -433,7 +433,9 @@ TEST_F(PublisherTest, AKubeletThatNeverAnsweredHasGivenNothing) {
 
 TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
   std::vector<bool> own;
-  store.listen([&](const Gpu*, const Gpu*) { own.push_back(publisher.writes()); });
+  store.listen([&](const Gpu*, const Gpu* after) {
+    own.push_back(!publisher.ownWrites().isForeign(after->metadata.name, after->metadata.resourceVersion));
+  });
   EXPECT_TRUE(publishBlind(one()).ok());
   EXPECT_EQ(own, (std::vector<bool>{true, true})) << "made, and its health";
   own.clear();
@@ -446,6 +448,27 @@ TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
   change("gpu-a", R"({"metadata":{"labels":{"elasticgpu.io/role":"other"}}})");
   EXPECT_TRUE(publishBlind({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid79: it fell off"}})}}).ok());
   EXPECT_FALSE(std::all_of(own.begin(), own.end(), [](bool its) { return its; }));
+}
+
+TEST(OwnWritesTest, TheWatchMayBeEarlierThanTheAnswer) {
+  OwnWrites writes;
+  EXPECT_TRUE(writes.isForeign("a", "1"));
+  const auto during = [&](const std::vector<std::string>& versions, const std::string& answer) {
+    writes.begin("a");
+    EXPECT_TRUE(writes.isForeign("b", "7")) << "another object";
+    for (const auto& version : versions) EXPECT_FALSE(writes.isForeign("a", version));
+    writes.end(answer);
+    return writes.takeMissed();
+  };
+  EXPECT_FALSE(during({}, "2"));
+  EXPECT_FALSE(during({"2"}, "2"));
+  EXPECT_FALSE(during({"2", "2"}, "2")) << "by the watch, and by the answer";
+  EXPECT_TRUE(during({"2", "3"}, "3")) << "another change before";
+  EXPECT_TRUE(during({"3", "4"}, "3")) << "and after";
+  EXPECT_TRUE(during({""}, "3")) << "deleted";
+  EXPECT_TRUE(during({"2"}, "")) << "changed, and the write failed";
+  EXPECT_FALSE(writes.takeMissed()) << "it is reported once";
+  EXPECT_TRUE(writes.isForeign("a", "3"));
 }
 
 TEST_F(PublisherTest, OneThatIsRefusedBlocksNoOther) {
