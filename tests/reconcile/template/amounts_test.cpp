@@ -221,7 +221,7 @@ TEST_F(AmountsTest, EveryMistakeIsReportedOnThePodByItsAnnotation) {
   const std::vector<std::pair<Amounts, std::string>> cases = {
       {{{"gpu-core", "ten"}}, "[egpu.elasticgpu.io/gpu-core]: must be a quantity greater than zero"},
       {{{"gpu-core", "10 %"}}, "[egpu.elasticgpu.io/gpu-core]: must be a quantity greater than zero"},
-      {{{"gpu", "1.5"}}, "[egpu.elasticgpu.io/gpu]: gpu is a whole number"},
+      {{{"gpu", "1.5"}}, "[egpu.elasticgpu.io/gpu]: gpu must be a whole number"},
       {{{"class", "share"}}, "[egpu.elasticgpu.io/gpu-core]: missing"},
       {{{"gpu", "1"}, {"cores", "1"}}, "[egpu.elasticgpu.io/cores]: unknown"},
       {{{"gpu", "1"}, {"class", "My Class"}}, "[egpu.elasticgpu.io/class]: \"My Class\" is not the name"},
