@@ -63,8 +63,7 @@ struct ReflectorOptions {
   std::chrono::seconds initialIdle{30};    ///< time without initial events until LIST is used instead
   std::chrono::milliseconds backoff{800};  ///< first wait after a failure, doubled each time, full jitter
   std::chrono::milliseconds maxBackoff{30'000};
-  std::chrono::seconds backoffResetAfter{
-      120};  ///< after this long without a failure, the wait starts at `backoff` again
+  std::chrono::seconds backoffResetAfter{120};  ///< time without a failure until the wait starts at `backoff` again
 };
 
 /// The interface of the typed reflector for the untyped loop. Implemented by Reflector<T> only.

@@ -79,7 +79,7 @@ CONVERTED = [
 BOTH = None
 REFUSED = [
     ("hami", "MIG instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mig"}),
-     ('metadata.annotations[nvidia.com/vgpu-mode]: "mig" cannot be converted', "elasticgpu.io/mig-<profile>: 1", "egpuct.elasticgpu.io/")),
+     ('metadata.annotations[nvidia.com/vgpu-mode]: "mig" cannot be converted', "does not support MIG instances", "without the label elasticgpu.io/migrate")),
     ("hami", "MPS instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mps"}), ("nvidia.com/vgpu-mode", "parameter isolation", "migrate-class")),
     ("hami", "a type of card", pod(GPU, {"nvidia.com/use-gputype": "A100"}), ('nvidia.com/use-gputype]: "A100"', "parameter model", "migrate-class")),
     ("hami", "no such card", pod(GPU, {"nvidia.com/nouse-gputype": "P40"}), ("nvidia.com/nouse-gputype", "migrate-class")),
@@ -97,8 +97,8 @@ REFUSED = [
     ("hami", "half the memory and all cores", pod(nvidia(gpu=1, gpumem_percentage=50)), ('set nvidia.com/gpumem: "<MiB>"',)),
     ("hami", "some cores and all memory", pod(nvidia(gpu=1, gpucores=30)), ('set nvidia.com/gpumem: "<MiB>"',)),
     ("hami", "memory twice", pod(nvidia(gpu=1, gpumem=100, gpumem_percentage=50)), ("both set the memory",)),
-    (BOTH, "a MIG instance", pod(nvidia(**{"mig-1g.5gb": 1})), ("resources.limits[nvidia.com/mig-1g.5gb]", "{elasticgpu.io/mig-1g.5gb: 1}", "egpuct.elasticgpu.io/main")),
-    (BOTH, "a MIG instance beside a card", pod(GPU, others={"side": nvidia(**{"mig-3g.20gb": 1})}), ('container "side"', "{elasticgpu.io/mig-3g.20gb: 1}")),
+    (BOTH, "a MIG instance", pod(nvidia(**{"mig-1g.5gb": 1})), ("resources.limits[nvidia.com/mig-1g.5gb]", "does not support MIG instances", "egpu.elasticgpu.io/gpu-core")),
+    (BOTH, "a MIG instance beside a card", pod(GPU, others={"side": nvidia(**{"mig-3g.20gb": 1})}), ('container "side"', "resources.limits[nvidia.com/mig-3g.20gb]", "does not support MIG instances")),
     (BOTH, "a slice of time", pod(nvidia(**{"gpu.shared": 1})), ("resources.limits[nvidia.com/gpu.shared]", "set metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
     ("nvidia", "HAMi's memory", pod(nvidia(gpu=1, gpumem=3000)), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami", "egpu.elasticgpu.io/gpu-memory")),
     ("nvidia", "HAMi's cores", pod(nvidia(gpu=1, gpucores=30)), ("resources.limits[nvidia.com/gpucores]", "elasticgpu.io/migrate=hami")),

@@ -3,8 +3,8 @@
 # committed tree. Caches, packages and the home folder of this machine are not available there.
 #   fresh.sh [COMMAND...]   default: "make run" "make test"
 # It uses from this machine: apt's sources, the trusted certificates, the address of the Go module proxy, and Go,
-# read-only, if it is new enough (Debian 12's is too old). The root is $EGPU_FRESH_ROOT (default build/fresh), and is
-# created anew each time.
+# read-only, if it is new enough (Debian 12's is too old). Each run creates the root $EGPU_FRESH_ROOT (default
+# build/fresh) again.
 # Needs root. Exit: 0 all commands ended with 0; 1 one did not, or the root could not be made.
 set -euo pipefail
 

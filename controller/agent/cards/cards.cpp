@@ -39,7 +39,8 @@ Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& e
   // card that changes with every query would be written in an endless loop.
   store_.listen([this](const Gpu* before, const Gpu* after) {
     const auto& name = (after != nullptr ? after : before)->metadata.name;
-    if (publisher_.ownWrites().isForeign(name, after != nullptr ? after->metadata.resourceVersion : "")) alarm_.ring();
+    if (publisher_.ownWrites().recordChange(name, after != nullptr ? after->metadata.resourceVersion : ""))
+      alarm_.ring();
   });
 }
 

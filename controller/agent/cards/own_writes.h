@@ -1,6 +1,7 @@
 // Changes of the store that result from writes of this process, as opposed to changes by others.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,22 +18,21 @@ class OwnWrites {
   void begin(std::string name) {
     const base::MutexLock lock(mutex_);
     name_ = std::move(name);
-    observed_.clear();
-    isObserved_ = isForeign_ = false;
+    observed_.reset();
+    isForeign_ = false;
   }
   /// Call after the result is in the store. `version`: resourceVersion of the result; empty = the write failed.
   void end(std::string_view version) {
     const base::MutexLock lock(mutex_);
-    missed_ = missed_ || isForeign_ || (isObserved_ && observed_ != version);
+    missed_ = missed_ || isForeign_ || (observed_ && *observed_ != version);
     name_.clear();
   }
-  /// For listeners of the store: returns true if the change is not the result of a write. During a write of the object
-  /// it returns false, and end() decides. `version`: the object's resourceVersion; empty = deleted.
-  bool isForeign(std::string_view name, std::string_view version) {
+  /// For listeners of the store: records a change, and returns true if it is not the result of a write. During a write
+  /// of the object it returns false, and end() decides. `version`: the object's resourceVersion; empty = deleted.
+  bool recordChange(std::string_view name, std::string_view version) {
     const base::MutexLock lock(mutex_);
     if (name_.empty() || name_ != name) return true;
-    isForeign_ = isForeign_ || version.empty() || (isObserved_ && observed_ != version);
-    isObserved_ = true;
+    isForeign_ = isForeign_ || version.empty() || (observed_ && *observed_ != version);
     observed_ = version;
     return false;
   }
@@ -44,10 +44,9 @@ class OwnWrites {
 
  private:
   base::Mutex mutex_;
-  std::string name_ EGPU_GUARDED_BY(mutex_);      ///< object that is being written; empty = none
-  std::string observed_ EGPU_GUARDED_BY(mutex_);  ///< version of its last change during the write
-  bool isObserved_ EGPU_GUARDED_BY(mutex_) = false;
-  bool isForeign_ EGPU_GUARDED_BY(mutex_) = false;  ///< changed more than once, or deleted
+  std::string name_ EGPU_GUARDED_BY(mutex_);                     ///< object that is being written; empty = none
+  std::optional<std::string> observed_ EGPU_GUARDED_BY(mutex_);  ///< version of its last change during the write
+  bool isForeign_ EGPU_GUARDED_BY(mutex_) = false;               ///< changed more than once, or deleted
   bool missed_ EGPU_GUARDED_BY(mutex_) = false;
 };
 

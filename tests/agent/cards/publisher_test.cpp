@@ -434,7 +434,7 @@ TEST_F(PublisherTest, AKubeletThatNeverAnsweredHasGivenNothing) {
 TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
   std::vector<bool> own;
   store.listen([&](const Gpu*, const Gpu* after) {
-    own.push_back(!publisher.ownWrites().isForeign(after->metadata.name, after->metadata.resourceVersion));
+    own.push_back(!publisher.ownWrites().recordChange(after->metadata.name, after->metadata.resourceVersion));
   });
   EXPECT_TRUE(publishBlind(one()).ok());
   EXPECT_EQ(own, (std::vector<bool>{true, true})) << "made, and its health";
@@ -452,11 +452,11 @@ TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
 
 TEST(OwnWritesTest, TheWatchMayBeEarlierThanTheAnswer) {
   OwnWrites writes;
-  EXPECT_TRUE(writes.isForeign("a", "1"));
+  EXPECT_TRUE(writes.recordChange("a", "1"));
   const auto during = [&](const std::vector<std::string>& versions, const std::string& answer) {
     writes.begin("a");
-    EXPECT_TRUE(writes.isForeign("b", "7")) << "another object";
-    for (const auto& version : versions) EXPECT_FALSE(writes.isForeign("a", version));
+    EXPECT_TRUE(writes.recordChange("b", "7")) << "another object";
+    for (const auto& version : versions) EXPECT_FALSE(writes.recordChange("a", version));
     writes.end(answer);
     return writes.takeMissed();
   };
@@ -468,7 +468,7 @@ TEST(OwnWritesTest, TheWatchMayBeEarlierThanTheAnswer) {
   EXPECT_TRUE(during({""}, "3")) << "deleted";
   EXPECT_TRUE(during({"2"}, "")) << "changed, and the write failed";
   EXPECT_FALSE(writes.takeMissed()) << "it is reported once";
-  EXPECT_TRUE(writes.isForeign("a", "3"));
+  EXPECT_TRUE(writes.recordChange("a", "3"));
 }
 
 TEST_F(PublisherTest, OneThatIsRefusedBlocksNoOther) {
