@@ -6,12 +6,13 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev zlib1g-dev libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev
        libsimdjson-dev libcpp-httplib-dev libcli11-dev prometheus-cpp-dev libsqlite3-dev libre2-dev
-       libseccomp-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc)
+       libseccomp-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+       python3) # generates the limiter's stand-ins
 # python3-venv: third-party NVML clients (tests/nvml/clients_test.sh).
 # libfaketime: changes the wall clock of one controller (tests/cluster/soak/faults.py).
 # buildah: builds the container image (tests/docs/image_test.py).
 # runc, busybox-static: run containers on the real node (tests/cluster/node/real_node.py).
-test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static buildah)
+test=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static buildah)
 lint=(clang-tidy-14 clang-format-14)
 fuzz=(clang-14 libclang-rt-14-dev)
 # Reuses objects of earlier builds on machines that build many clones.
