@@ -1,9 +1,7 @@
 """Helm, promtool and kubectl for the tests of the chart and of the monitoring files, and the objects that they print."""
 
-import json
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -59,18 +57,9 @@ def without_empty_lines(value):
     return re.sub(r"\n+", "\n", value) if isinstance(value, str) else value
 
 
-def kubectl():
-    """Returns a kubectl that reads kustomizations with folders: that of the machine if it is 1.21 or later, else one that is built."""
-    if shutil.which("kubectl"):
-        found = json.loads(run("kubectl", "version", "--client", "-o", "json")[1])["clientVersion"]
-        if int(re.match(r"\d+", found["minor"]).group()) >= 21:
-            return "kubectl"
-    return parts.binaries("kubectl") / "kubectl"
-
-
 def kustomized(folder):
     """Returns the objects of a folder with a kustomization, below manifests/."""
-    status, text, error = run(kubectl(), "kustomize", MANIFESTS / folder)
+    status, text, error = run(parts.kubectl_for_folders(), "kustomize", MANIFESTS / folder)
     if status:
         raise Failure(f"kubectl kustomize {folder}: {error}")
     return objects(text)

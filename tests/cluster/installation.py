@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import time
 
+import parts
 from client import Client, Refused, until
 from pki import Failure, admin_context, write_kubeconfig
 
@@ -26,9 +27,10 @@ def client_of(cluster):
 
 
 def kubectl(cluster, *arguments, check=True):
-    """Runs the first kubectl in PATH, of any version. Returns its standard output, and with check=False also the error output of a failed command (`kubectl
-    exec` writes client warnings there even when it succeeds)."""
-    done = subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), f"--cache-dir={cluster.folder}/kubectl-cache",
+    """Runs the first kubectl in PATH, of any version; for a kustomization that names folders, one that can read it. Returns its standard output, and with
+    check=False also the error output of a failed command (`kubectl exec` writes client warnings there even when it succeeds)."""
+    program = "kubectl" if "-k" not in arguments or MANIFESTS in arguments else parts.kubectl_for_folders()
+    done = subprocess.run([program, "--kubeconfig", str(cluster.kubeconfig), f"--cache-dir={cluster.folder}/kubectl-cache",
                            *map(str, arguments)], capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise Failure(f"kubectl {' '.join(map(str, arguments))}: {done.stderr.strip()}")

@@ -1,8 +1,11 @@
 """The parts of a cluster: where each part's binary comes from, and the command that starts it."""
 
 import contextlib
+import json
 import os
 import pathlib
+import re
+import shutil
 import socket
 import subprocess
 
@@ -25,8 +28,8 @@ class Skip(Exception):
 
 
 def binaries(*names, version=None):
-    """Returns the folder of the named parts; builds what is missing. version: overrides EGPU_KUBERNETES, in the same format."""
-    environment = {**os.environ, **({"EGPU_KUBERNETES": version} if version else {})}
+    """Returns the folder of the named parts; builds what is missing. version: overrides EGPU_KUBERNETES, in the same format; "": the newest."""
+    environment = {**os.environ, **({"EGPU_KUBERNETES": version} if version is not None else {})}
     done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode == SKIPPED:
         why = f"Go >= 1.26 is missing, so {', '.join(names)} cannot be built to test against"
@@ -36,6 +39,15 @@ def binaries(*names, version=None):
     if done.returncode != 0:
         raise Failure("the cluster's parts could not be built")
     return pathlib.Path(done.stdout.splitlines()[-1])
+
+
+def kubectl_for_folders():
+    """Returns a kubectl that reads kustomizations which name folders: that of the machine if it is 1.21 or later, else one that is built."""
+    if shutil.which("kubectl"):
+        done = subprocess.run(["kubectl", "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)
+        if int(re.match(r"\d+", json.loads(done.stdout)["clientVersion"]["minor"]).group()) >= 21:
+            return "kubectl"
+    return binaries("kubectl", version="") / "kubectl"
 
 
 def free_ports(count):

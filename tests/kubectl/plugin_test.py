@@ -312,15 +312,23 @@ def bill(r, e, s, kubectl, folder):
     e.refused("a price that is none", ["bill", folder, "--price=-1"], ["--price", "MODEL=NUMBER"], 2)
     e.refused("a model without a price", ["bill", folder, "--price", "A100=1"], ["--price", "T4"], 2)
     e.refused("OpenCost without a price", ["bill", folder, "-o", "opencost"], ["--price"], 2)
-    r.check("fields are completed", "namespace" in kubectl.ok("__complete", "egpu", "bill", folder, "--by", "") and
-            "opencost" in kubectl.ok("__complete", "egpu", "bill", folder, "-o", ""))
+    r.check("fields are completed", "namespace" in completed(kubectl, "bill", folder, "--by", "") and
+            "opencost" in completed(kubectl, "bill", folder, "-o", ""))
     kubectl.ok("delete", "pod", *["uses-" + n for n in names])
     kubectl.ok("delete", "egpuc", *names)
 
 
+def completed(kubectl, *args):
+    """The completion of these arguments, through kubectl. Since 1.26 kubectl starts kubectl_complete-egpu for it; with an
+    older one (Debian 12 has 1.20) that program is started directly."""
+    if tuple(int(part) for part in kubectl.version().split(".")) >= (1, 26):
+        return kubectl.ok("__complete", "egpu", *args)
+    return subprocess.run(["kubectl_complete-egpu", *args], env=kubectl.env, capture_output=True, timeout=60, check=True).stdout.decode()
+
+
 def completion(r, e, kubectl):
     def words(*args):
-        return kubectl.ok("__complete", "egpu", *args)
+        return completed(kubectl, *args)
 
     r.check("kubectl completes the verbs", all(v in words("") for v in ("map\t", "why\t", "drain-card\t")), words(""))
     r.check("a prefix", words("dr").startswith("drain-card\t"), words("dr"))
