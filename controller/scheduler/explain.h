@@ -2,6 +2,7 @@
 // values, for conditions, API responses and tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -70,6 +71,8 @@ struct Explanation {
   std::string smallestChange;    ///< e.g. "gpu-core 40 fits now (node n3); or free 10% of card GPU-… (node n3)"
   /// Returns one line for a condition's message.
   std::string text() const;
+  /// Returns the number of nodes of the cluster, all of which were read.
+  std::size_t nodes() const { return stages.empty() ? 0 : static_cast<std::size_t>(stages.front().before); }
   bool operator==(const Explanation&) const = default;
 };
 

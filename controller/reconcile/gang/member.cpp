@@ -147,13 +147,14 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
 
 Explainer::Explain GangSync::explanationOf(const GangTry& tried) const {
   return [&queries = context_.cluster.queries(), asks = tried.asks, pods = tried.pods,
-          within = tried.within]() -> std::string {
+          within = tried.within]() -> Explainer::Text {
     const auto explanation = queries.explainGang(
         asks, pods->places(), within.get(),
         [&pods](std::size_t member, std::string_view node) { return pods->whyUnsuited(member, node); });
     if (explanation.stages.empty()) return {};
     // The pod's other claims take the capacity: the claim fits by itself.
-    return explanation.stages.back().after > 0 ? "no node has capacity for all claims of its pod" : explanation.text();
+    return {explanation.stages.back().after > 0 ? "no node has capacity for all claims of its pod" : explanation.text(),
+            explanation.nodes()};
   };
 }
 

@@ -56,11 +56,13 @@ bool Explainer::store(const std::string& claimUid, uint64_t number, std::string 
 
 Explainer::Explained Explainer::explain() {
   Explained explained;
-  const auto start = clock_.now();
+  std::size_t nodes = 0;
   while (auto requested = next()) {
     auto& [claimUid, one] = *requested;
-    if (store(claimUid, one.number, one.make())) explained.queueKeys.push_back(std::move(one.queueKey));
-    if (clock_.now() - start < kMaxStepTime) continue;
+    auto made = one.make();
+    nodes += made.nodes;
+    if (store(claimUid, one.number, std::move(made.text))) explained.queueKeys.push_back(std::move(one.queueKey));
+    if (nodes < kMaxStepNodes) continue;
     const base::MutexLock lock(mutex_);
     explained.isMoreRequested = !order_.empty();
     break;

@@ -3,7 +3,6 @@
 // and requeues the keys that report them.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,9 +21,14 @@ namespace egpu::reconcile {
 /// Thread-safe.
 class Explainer {
  public:
-  using Explain = std::function<std::string()>;
-  /// A call of explain() begins no further text after this time, so that one worker thread is not occupied for long.
-  static constexpr std::chrono::milliseconds kMaxStepTime{50};
+  struct Text {
+    std::string text;
+    std::size_t nodes = 0;  ///< number of nodes that were read for it
+  };
+  using Explain = std::function<Text()>;
+  /// A call of explain() begins no further text after it has read this number of nodes, so that one worker thread is
+  /// not occupied for long.
+  static constexpr std::size_t kMaxStepNodes = 10'000;
 
   Explainer(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 

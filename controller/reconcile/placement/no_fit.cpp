@@ -33,12 +33,14 @@ Explainer::Explain UnschedulableReport::explanationOf(const NoFit& found) const 
     all.push_back({i < listed.size() ? listed[i].name : std::string(), found.asked.alternative(i).of(found.claim)});
   return [&queries = context_.cluster.queries(), all = std::move(all), suits = found.suits(), nodes = found.nodes,
           whyUnsuited = found.whyUnsuited] {
-    std::string text;
+    Explainer::Text made;
     for (const auto& [name, ask] : all) {
-      if (!name.empty()) text += (text.empty() ? "" : "; ") + name + ": ";
-      text += queries.explain(queries.withinQuota(ask), suits, nodes, whyUnsuited).text();
+      if (!name.empty()) made.text += (made.text.empty() ? "" : "; ") + name + ": ";
+      const auto explanation = queries.explain(queries.withinQuota(ask), suits, nodes, whyUnsuited);
+      made.text += explanation.text();
+      made.nodes += explanation.nodes();
     }
-    return text;
+    return made;
   };
 }
 

@@ -15,12 +15,11 @@ using Keys = std::vector<std::string>;
 
 class ExplainerTest : public ::testing::Test {
  protected:
-  /// Requests a text that takes that long to make.
-  void request(const std::string& claim, std::chrono::milliseconds cost = {}, const std::string& text = "full") {
-    explainer.request(claim, "claim/ns/" + claim, [this, claim, cost, text] {
+  /// Requests a text for which that many nodes are read.
+  void request(const std::string& claim, std::size_t nodes = 1, const std::string& text = "full") {
+    explainer.request(claim, "claim/ns/" + claim, [this, claim, nodes, text] {
       made.push_back(claim);
-      clock.advance(cost);
-      return text;
+      return Explainer::Text{text, nodes};
     });
   }
 
@@ -31,7 +30,7 @@ class ExplainerTest : public ::testing::Test {
 
 TEST_F(ExplainerTest, GivesEachTextOnceToTheClaimThatRequestedIt) {
   request("a");
-  request("b", {}, "short of memory");
+  request("b", 1, "short of memory");
   EXPECT_EQ(explainer.take("a"), std::nullopt) << "not made yet";
   const auto explained = explainer.explain();
   EXPECT_EQ(explained.queueKeys, (Keys{"claim/ns/a", "claim/ns/b"}));
@@ -51,8 +50,8 @@ TEST_F(ExplainerTest, DropsATextThatWasNotReportedInTime) {
   EXPECT_EQ(explainer.claims(), 0U);
 }
 
-TEST_F(ExplainerTest, OneCallIsShortHoweverManyAreRequested) {
-  for (const auto* claim : {"a", "b", "c"}) request(claim, Explainer::kMaxStepTime / 2);
+TEST_F(ExplainerTest, OneCallReadsABoundedNumberOfNodes) {
+  for (const auto* claim : {"a", "b", "c"}) request(claim, Explainer::kMaxStepNodes / 2);
   auto explained = explainer.explain();
   EXPECT_EQ(explained.queueKeys.size(), 2U);
   EXPECT_TRUE(explained.isMoreRequested);
@@ -62,12 +61,12 @@ TEST_F(ExplainerTest, OneCallIsShortHoweverManyAreRequested) {
 }
 
 TEST_F(ExplainerTest, ARepeatedRequestReplacesTheTextAndRetainsItsPosition) {
-  request("a", {}, "old");
+  request("a", 1, "old");
   request("b");
-  request("a", {}, "new");
+  request("a", 1, "new");
   EXPECT_EQ(explainer.explain().queueKeys, (Keys{"claim/ns/a", "claim/ns/b"}));
   EXPECT_EQ(made, (Keys{"a", "b"}));
-  request("a", {}, "newer");
+  request("a", 1, "newer");
   EXPECT_EQ(explainer.take("a"), std::nullopt) << "the text of the earlier request is outdated";
   EXPECT_EQ(explainer.explain().queueKeys, Keys{"claim/ns/a"});
   EXPECT_EQ(explainer.take("a"), "newer");
@@ -80,7 +79,7 @@ TEST_F(ExplainerTest, MakesNoTextForAClaimThatIsGone) {
   EXPECT_EQ(made, Keys());
   explainer.request("b", "claim/ns/b", [this] {
     explainer.forgetClaim("b");
-    return std::string("late");
+    return Explainer::Text{"late", 1};
   });
   EXPECT_EQ(explainer.explain().queueKeys, Keys());
   EXPECT_EQ(explainer.claims(), 0U);
@@ -88,8 +87,8 @@ TEST_F(ExplainerTest, MakesNoTextForAClaimThatIsGone) {
 
 TEST_F(ExplainerTest, ARequestDuringItsOwnExplanationIsServedAfterwards) {
   explainer.request("a", "claim/ns/a", [this] {
-    request("a", {}, "new");
-    return std::string("old");
+    request("a", 1, "new");
+    return Explainer::Text{"old", 1};
   });
   EXPECT_EQ(explainer.explain().queueKeys, Keys{"claim/ns/a"});
   EXPECT_EQ(explainer.take("a"), "new");
