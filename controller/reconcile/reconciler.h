@@ -86,7 +86,7 @@ class Reconciler {
   bool goesFirst(const std::string& queueKey) const;
   /// Number of claims, pods and ResourceClaims with state here; for tests.
   std::size_t remembered() const {
-    return waiting_.claims() + pods_.remembered() + resourceClaim_.remembered() + stock_.remembered() +
+    return waiting_.claims() + pods_.remembered() + resourceClaim_.remembered() + adopter_.remembered() +
            templates_.remembered();
   }
 
@@ -136,7 +136,7 @@ class Reconciler {
   BoundVolumes volumes_;
   Users users_;
   ResourceClaimBridge resourceClaim_;
-  ResourceClaimAdopter stock_;
+  ResourceClaimAdopter adopter_;
   TemplateSync templates_;
   ClaimContext claimContext_;
   ClaimParts claimParts_;

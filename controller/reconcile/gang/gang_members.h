@@ -29,8 +29,8 @@ struct GangMembers : GangChoice {
 
 /// Result of the check whether all members of a gang have their cards.
 struct GangCards {
-  bool all = false;  ///< they have, and none is missing
-  ClaimPtr lacks{};  ///< otherwise a member that has none; null if none is known
+  bool all = false;  ///< all members have their cards, and none is missing
+  ClaimPtr lacks{};  ///< otherwise a member without its cards; null if none is known
 };
 
 /// Reads caches only. Thread-safe; the context must outlive it.

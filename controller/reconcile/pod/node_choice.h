@@ -1,5 +1,5 @@
 // Nodes that suit one pod now, for the decision where its claims go. A node is evaluated when the decision reaches it.
-// That happens under the cluster view's lock, so the number is limited, and the rest is evaluated outside of it.
+// That happens under the allocator's lock, so the number is limited, and the rest is evaluated outside of the lock.
 #pragma once
 
 #include <cstddef>
