@@ -86,13 +86,13 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }
 
-bool Reconciler::leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const {
+bool Reconciler::hasRejectedNode(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const {
   return std::any_of(asks.begin(), asks.end(),
                      [this](const auto& ask) { return waiting_.nodes.anyRejected(ask.claimUid); });
 }
 
-bool Reconciler::leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks,
-                             std::string_view node) const {
+bool Reconciler::isNodeRejected(const std::vector<allocator::Allocator::SchedulingRequest>& asks,
+                                std::string_view node) const {
   return std::any_of(asks.begin(), asks.end(),
                      [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, node); });
 }

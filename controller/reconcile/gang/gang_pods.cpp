@@ -164,7 +164,7 @@ bool GangPods::promise(const std::vector<scheduler::Decision>& decisions) {
 std::string GangPods::whyUnsuited(std::size_t member, std::string_view node) const {
   const auto& one = members_[member];
   if (!one.onlyNode.empty() && node != one.onlyNode) return "not node " + one.onlyNode + ", where its pod has to be";
-  if (nodeBackoff_.rejected(one.claim->metadata.uid, node)) return std::string(kLeftAlone);
+  if (nodeBackoff_.rejected(one.claim->metadata.uid, node)) return std::string(kNodeRejected);
   return one.tolerated && !one.tolerated(node) ? std::string(kUntolerated) : std::string();
 }
 

@@ -43,7 +43,7 @@ Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
   // device requeues the gang.
-  if (members.lacks.empty() && members.oneLeaves) return Outcome::done();
+  if (members.lacks.empty() && members.memberLeaves) return Outcome::done();
   if (members.lacks.empty()) {
     auto outcome = decide(speaker, members, gangKey(gang), stop);
     context_.forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);

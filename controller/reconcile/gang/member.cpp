@@ -129,7 +129,7 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
     return Outcome::after(context_.timeouts.shortRecheckInterval);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;
-    const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
+    const bool preempts = gathered.preempt && !members.memberLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
       if (auto making = parts_.preemptor.nominateVictimsForGroup(
               gang.text(), queueKey, {members.open, asks, std::move(places), within.get()}, stop))

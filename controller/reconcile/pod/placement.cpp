@@ -380,12 +380,12 @@ scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::Sched
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   if (!nodes.ranked()) {
-    nodes.setPatience(kMaxNodesUnderLock);
+    nodes.limitEvaluations(kMaxNodesUnderLock);
     together = within(suits);
     if (!together.decisions.empty()) return together;
-    const bool impatient = nodes.impatient();
+    const bool limitReached = nodes.limitReached();
     nodes.evaluateAll();
-    if (impatient && nodes.anySuits()) together = within(suits);
+    if (limitReached && nodes.anySuits()) together = within(suits);
     if (!together.decisions.empty()) return together;
   } else {
     nodes.evaluateAll();

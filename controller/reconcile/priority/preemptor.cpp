@@ -134,7 +134,7 @@ std::vector<ClaimPtr> Preemptor::preemptionGroup(const ClaimPtr& preemptor) cons
   const auto gang = gangOf(context_.stores, *preemptor);
   if (!gang) return {};
   auto members = gangs_.openOf(*preemptor, *gang);
-  return members.lacks.empty() && !members.oneLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
+  return members.lacks.empty() && !members.memberLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
 }
 
 std::vector<ClaimPtr> Preemptor::claimsOfOnlyPod(const ClaimPtr& claim) const {
