@@ -29,8 +29,8 @@ struct Arrival {
   int64_t life = 0;
 };
 
-/// The copies of a trace, which wrap around.
-struct Circle {
+/// Arrivals of all copies of a trace. A copy that reaches the end of the trace begins again.
+struct RepeatedTrace {
   int64_t duration = 0;
   int64_t copies = 0;
   std::vector<Arrival> arrivals;  // until the end of the measured time; pods that exist at 0 come first
@@ -38,7 +38,7 @@ struct Circle {
 
 double milliOf(const TracePod& pod) { return static_cast<double>(pod.cards * pod.milli); }
 
-Circle circleOf(const Trace& trace, double capacity, const ChurnOptions& options) {
+RepeatedTrace repeatTrace(const Trace& trace, double capacity, const ChurnOptions& options) {
   int64_t first = trace.pods.front().creation, last = 0;
   double asked = 0;
   for (const TracePod& pod : trace.pods) {
@@ -47,32 +47,32 @@ Circle circleOf(const Trace& trace, double capacity, const ChurnOptions& options
     asked += milliOf(pod) * static_cast<double>(pod.deletion - pod.creation);
   }
   if (asked <= 0) throw BadTrace("the pods of this trace have no creation_time and deletion_time, or need no cards");
-  Circle circle;
-  circle.duration = last - first + 1;
-  const double copies = options.load * capacity * static_cast<double>(circle.duration) / asked;
-  circle.copies = std::max<int64_t>(1, std::llround(copies));
+  RepeatedTrace repeated;
+  repeated.duration = last - first + 1;
+  const double copies = options.load * capacity * static_cast<double>(repeated.duration) / asked;
+  repeated.copies = std::max<int64_t>(1, std::llround(copies));
   std::seed_seq seed(trace.arrivals.begin(), trace.arrivals.end());
   std::mt19937_64 random(seed);
   const int64_t end = options.warmUp + options.measured;
   std::vector<Arrival> there;  // `at` is negative: before 0
-  for (int64_t copy = 0; copy < circle.copies; ++copy) {
+  for (int64_t copy = 0; copy < repeated.copies; ++copy) {
     const double part = static_cast<double>(random() >> 11) * 0x1p-53;
-    const auto begin = static_cast<int64_t>((static_cast<double>(copy) + part) / static_cast<double>(circle.copies) *
-                                            static_cast<double>(circle.duration));
+    const auto begin = static_cast<int64_t>((static_cast<double>(copy) + part) / static_cast<double>(repeated.copies) *
+                                            static_cast<double>(repeated.duration));
     for (std::size_t i = 0; i < trace.pods.size(); ++i) {
       const TracePod& pod = trace.pods[i];
-      const int64_t at = (pod.creation - first + begin) % circle.duration;
+      const int64_t at = (pod.creation - first + begin) % repeated.duration;
       const int64_t life = std::max<int64_t>(1, pod.deletion - pod.creation);
-      for (int64_t round = at; round < end; round += circle.duration) circle.arrivals.push_back({round, i, life});
-      if (at + life > circle.duration) there.push_back({at - circle.duration, i, life});
+      for (int64_t round = at; round < end; round += repeated.duration) repeated.arrivals.push_back({round, i, life});
+      if (at + life > repeated.duration) there.push_back({at - repeated.duration, i, life});
     }
   }
   const auto earlier = [](const Arrival& a, const Arrival& b) { return std::tie(a.at, a.pod) < std::tie(b.at, b.pod); };
   std::stable_sort(there.begin(), there.end(), earlier);
-  std::stable_sort(circle.arrivals.begin(), circle.arrivals.end(), earlier);
+  std::stable_sort(repeated.arrivals.begin(), repeated.arrivals.end(), earlier);
   for (Arrival& each : there) each = {0, each.pod, each.life + each.at};
-  circle.arrivals.insert(circle.arrivals.begin(), there.begin(), there.end());
-  return circle;
+  repeated.arrivals.insert(repeated.arrivals.begin(), there.begin(), there.end());
+  return repeated;
 }
 
 class Churning {
@@ -95,9 +95,9 @@ class Churning {
   ChurnResult run() {
     // processor time of this process: other work on the machine does not count
     const std::clock_t start = std::clock();
-    const Circle circle = circleOf(trace_, capacity_, options_);
-    result_.copies = circle.copies;
-    for (const Arrival& each : circle.arrivals) {
+    const RepeatedTrace repeated = repeatTrace(trace_, capacity_, options_);
+    result_.copies = repeated.copies;
+    for (const Arrival& each : repeated.arrivals) {
       offer(each);
       advance(each.at);
       arrive(each);
@@ -390,7 +390,7 @@ class Churning {
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
   std::set<QueueOrder> heads_;                 // the first of each kind
   std::vector<scheduler::ReservedNode> reserved_;
-  std::map<std::size_t, uint64_t> reservedFor_;  // by node's rank, as kept_
+  std::map<std::size_t, uint64_t> reservedFor_;  // id of the pod, by rank of the node; as in reserved_
   ChurnResult result_;
 };
 

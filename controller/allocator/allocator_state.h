@@ -121,7 +121,7 @@ struct AllocatorState {
   cache::Stores& stores;
   HolderAges ages;
   PendingWrites writes;
-  std::atomic<uint64_t> releases{0};            ///< announced; written with `mutex` held, read without it
+  std::atomic<uint64_t> releases{0};  ///< number of announced releases; written with `mutex` held, read without it
   std::atomic<bool> hasReservations{false};     ///< written with `mutex` held, read without it
   std::atomic<bool> hasListener{false};         ///< set before the stores fill
   std::atomic<bool> isSearchingForNode{false};  ///< a search for a node to reserve runs without `mutex`

@@ -95,7 +95,7 @@ struct Decided {
   bool meanwhile = false;
 };
 
-/// Called inside the view's lock: must return at once, and must not call the view.
+/// Called with the allocator's lock held: must return at once, and must not call the allocator.
 class ClusterListener {
  public:
   virtual ~ClusterListener() = default;
@@ -148,7 +148,7 @@ class ObservedCluster : public scheduler::Cluster {
   void giveBack(scheduler::CardRef card, std::string_view deviceUid);
   void observe(const scheduler::Request& request);
 
-  /// Reports a change that is not a change of the cluster itself.
+  /// Reports a change of data that the scheduler's cluster does not contain, such as a deleted claim.
   void note(Change change);
   /// Reports the claim of a holder, if it is new. No-op without a listener.
   void reportHolder(HolderChanged holder);

@@ -105,7 +105,8 @@ Nominator::Hold Nominator::hold(const std::vector<SchedulingRequest>& asks, cons
   Hold held;
   if (!quotas_.empty()) quotas_.hold(quotaHolds(asks, false));
   if (nominated_.empty()) return held;
-  scheduler::Cluster& cluster = state_.cluster();  // without notification: released before the next notification
+  scheduler::Cluster& cluster =
+      state_.cluster();  // no listener is notified: release() comes before the next notification
   eachBlocking(asks, [&](const std::string& uid, const NominatedClaim& nominated) {
     if (std::binary_search(filled.begin(), filled.end(), nominated.nomination.nodeName)) return;
     const auto key = nominatedKey(uid);

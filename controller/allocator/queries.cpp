@@ -313,7 +313,7 @@ std::optional<uint64_t> Queries::refusingQuotas(std::string_view namespace_) con
 
 scheduler::Cluster Queries::copy() const {
   const base::MutexLock lock(state_.mutex);
-  return state_.cluster.cluster();  // without the listener
+  return state_.cluster.cluster();  // a copy as the base class: it reports to no listener
 }
 
 }  // namespace egpu::allocator

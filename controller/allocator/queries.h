@@ -74,10 +74,10 @@ class Queries {
                                                 const scheduler::StopCondition& enough = {});
   /// Number of snapshots that were copied.
   uint64_t copies() const;
-  /// True if `group` is needed: all requests fit, each on its nominated node (`rooms`, one per request) and within its
-  /// quotas, once all victims of these nominations are gone, but not if `group` stays. `group` (names of devices) is
-  /// one victim, or the victims of one gang, which leave together. False if the requests fit without evictions, or one
-  /// needs no capacity.
+  /// True if `group` is needed: all requests fit, each on its nominated node (one nomination per request) and within
+  /// its quotas, once all victims of these nominations are gone, but not if `group` stays. `group` (names of devices)
+  /// is one victim, or the victims of one gang, which leave together. False if the requests fit without evictions, or
+  /// one needs no capacity.
   bool needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& nominations,
              const std::vector<std::string>& group);
   /// Names of the victims that leave together with one victim, including it.
@@ -114,7 +114,7 @@ class Queries {
   WithheldFromResize withheldFromResize(const SchedulingRequest& ask, const cache::Gpu& device) const;
   /// Returns the request with the amounts that the quotas leave to the claim, for explain().
   scheduler::Request withinQuota(const SchedulingRequest& ask);
-  /// Returns the excess that reserve() would return. Assumes nothing.
+  /// Returns the excess that Allocator::chargeQuotas() would return. Charges nothing.
   std::optional<scheduler::QuotaExcess> excessWith(const SchedulingRequest& ask, const cache::Gpu& device);
   /// Amounts used of a quota, see QuotaBook::used(). Nullopt if there is no such quota.
   std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);

@@ -30,7 +30,7 @@ class ReservationBudget {
 
  private:
   struct TimeUsed {
-    int64_t used = 0;       ///< seconds
+    int64_t used = 0;       ///< seconds with a reservation, less the time without one since
     int64_t until = 0;      ///< time to which `used` refers
     bool isPaused = false;  ///< in the pause, until `used` has run down to zero
   };

@@ -68,7 +68,9 @@ bool Reservations::withholdsTooMuch(const NodeReservation& reservation) const {
 
 bool Reservations::blocks(const std::vector<SchedulingRequest>& asks, const std::string& ownerUid,
                           const NodeReservation& reservation) const {
-  const auto adminAccess = [](const SchedulingRequest& ask) { return ask.request.adminAccess; };  // takes no capacity
+  const auto adminAccess = [](const SchedulingRequest& ask) {
+    return ask.request.adminAccess;
+  };  // such a claim takes no capacity
   if (std::all_of(asks.begin(), asks.end(), adminAccess)) return false;
   return !state_.isPlaced(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const SchedulingRequest& ask) {
     return adminAccess(ask) ||
@@ -170,7 +172,7 @@ void Reservations::reserve(const SchedulingRequest& ask, const std::vector<Sched
                       (!before.nodes.empty() || isUnderLimit(pendingRequestOf(ask), insteadOf));
   if (node.empty() || !wanted) return release(ask.claimUid);
   auto owner = pendingRequestOf(ask);
-  owner.request = nullptr;  // it does not outlive the decision
+  owner.request = nullptr;  // the request does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
   if (moves || reservations_.erase(insteadOf) > 0) hasFreed_ = true;
   const auto now = ask.order.now;
@@ -196,7 +198,7 @@ void Reservations::replace(const std::vector<SchedulingRequest>& asks,
   const bool moves = !std::all_of(before.nodes.begin(), before.nodes.end(), isReserved);
   for (const auto& each : nodes) {
     auto owner = pendingRequestOf(asks[each.member]);
-    owner.request = nullptr;  // it does not outlive the decision
+    owner.request = nullptr;  // the request does not outlive the decision
     const auto now = asks.front().order.now;
     reservations_[asks[each.member].claimUid] = {
         std::move(owner), each.node, now, now, before.moves + (moves ? 1 : 0), true};

@@ -82,7 +82,7 @@ struct JournalDecision {
   std::vector<JournalAsk> asks;
   std::vector<std::string> suited, refused;
   bool onlySuited = false;
-  bool given = false;  ///< can't be repeated from the content of the journal
+  bool given = false;  ///< the decision depends on data that the journal lacks: a replay takes it as recorded
 };
 
 /// A record. Besides `time`, one member is set.

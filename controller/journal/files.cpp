@@ -99,7 +99,7 @@ Status Files::begin(bool continues, int64_t time) {
   return append(codec::encode(first) + "\n");
 }
 
-Status Files::pictured() {
+Status Files::endSnapshot() {
   full_ = std::max(bytes_ / kParts, 2 * size_);
   if (size_ <= bytes_ / 4) return Status::okay();
   return {Code::tooLarge, "the cluster alone takes " + std::to_string(size_) +

@@ -34,7 +34,7 @@ class Files {
   base::Status append(std::string_view lines);
   /// Ends the snapshot at the beginning of the file. Fails with Code::tooLarge if it has more than a quarter of the
   /// size limit, because the rest would hold too few changes.
-  base::Status pictured();
+  base::Status endSnapshot();
   /// True if the current file has reached its size and the caller should begin another one.
   bool full() const { return size_ >= full_; }
 

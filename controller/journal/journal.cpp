@@ -151,7 +151,7 @@ Status Journal::begin(const Whole& whole, int64_t time) {
     lines.clear();
   });
   if (status.ok()) status = files_.append(lines);
-  if (status.ok()) status = files_.pictured();
+  if (status.ok()) status = files_.endSnapshot();
   useless_ = status.code() == base::Code::tooLarge;
   if (!status.ok()) return status;
   intact_ = true;

@@ -42,8 +42,8 @@ Status statusOf(const HttpResponse& answer) {
   return status;
 }
 
-/// True for answers of a server that another attempt may change.
-bool passing(const Status& status) {
+/// True for an HTTP error that may be gone at the next attempt.
+bool isTransient(const Status& status) {
   if (status.code() == Code::tooLarge) return false;  // the caller retries without a version instead of waiting
   return status.http == 429 || status.http == 500 || status.http == 502 || status.http == 503 || status.http == 504;
 }
@@ -131,7 +131,7 @@ bool Client::worthRepeating(const Status& status, int attempt) const {
   if (attempt >= options_.maxAttempts) return false;
   const bool answered = status.http != 0;
   if (!options_.brief)
-    return answered ? passing(status)
+    return answered ? isTransient(status)
                     : status.code() == Code::unavailable || status.code() == Code::unknownOutcome ||
                           status.code() == Code::deadline;
   if (attempt >= kBriefAttempts) return false;

@@ -253,7 +253,7 @@ class Placing {
 
   ClusterMirror& mirror_;
   std::map<std::string, Json> claims_;  ///< claims of the file, by "namespace/name"
-  std::set<std::string> placed_;        ///< those of claims_ that the copy has
+  std::set<std::string> placed_;        ///< names of the claims in claims_ that the copy contains
   std::vector<WorkloadPlace> places_;
   int64_t devices_ = 0;
 };

@@ -50,7 +50,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
       volumes_(client_, clock, timeouts_),
       users_(writer_, stores, binder_, events, clock, metrics),
       resourceClaim_(writer_, stores, clock, timeouts_),
-      stock_(writer_, stores, resourceClaim_, events),
+      adopter_(writer_, stores, resourceClaim_, events),
       templates_(writer_, stores, clock, timeouts_),
       claimContext_{
           .writer = writer_,
@@ -86,13 +86,13 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }
 
-bool Reconciler::leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const {
+bool Reconciler::hasRejectedNode(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const {
   return std::any_of(asks.begin(), asks.end(),
                      [this](const auto& ask) { return waiting_.nodes.anyRejected(ask.claimUid); });
 }
 
-bool Reconciler::leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks,
-                             std::string_view node) const {
+bool Reconciler::isNodeRejected(const std::vector<allocator::Allocator::SchedulingRequest>& asks,
+                                std::string_view node) const {
   return std::any_of(asks.begin(), asks.end(),
                      [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, node); });
 }
@@ -108,7 +108,7 @@ Outcome Reconciler::node(const std::string& name) {
   auto pods = stores_.gatedPods();
   std::sort(pods.begin(), pods.end(),
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  waiting_.unschedulable.grew(cluster_.releases());  // claims for which the node's taints count, and ungated pods
+  waiting_.unschedulable.grew(cluster_.releases());  // the node may suit claims now, also claims without gated pods
   enqueue_(capacityKey());
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
@@ -249,7 +249,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::card:
       return auditor_.step(object.name, stop);
     case Concern::resourceClaim:
-      return stock_.step(object, stop);
+      return adopter_.step(object, stop);
     case Concern::pod:
       return pod(object, stop);
     case Concern::node:

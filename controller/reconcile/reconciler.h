@@ -68,9 +68,10 @@ class Reconciler {
 
   /// For schedulers that choose nodes themselves. Steps must be running.
   PodDemand demandOf(const core::Pod& pod) { return pods_.demand().demandOf(pod); }
-  /// True if any node is backed off for one of these claims; true if this node is (node_backoff.h).
-  bool leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const;
-  bool leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks, std::string_view node) const;
+  /// True if any node is backed off for one of these claims (node_backoff.h).
+  bool hasRejectedNode(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const;
+  /// True if this node is backed off for one of these claims.
+  bool isNodeRejected(const std::vector<allocator::Allocator::SchedulingRequest>& asks, std::string_view node) const;
   base::Status bindPod(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
                        std::chrono::milliseconds within, std::stop_token stop) {
     return podBinder_.bind(pod, uid, node, within, std::move(stop));
@@ -86,7 +87,7 @@ class Reconciler {
   bool goesFirst(const std::string& queueKey) const;
   /// Number of claims, pods and ResourceClaims with state here; for tests.
   std::size_t remembered() const {
-    return waiting_.claims() + pods_.remembered() + resourceClaim_.remembered() + stock_.remembered() +
+    return waiting_.claims() + pods_.remembered() + resourceClaim_.remembered() + adopter_.remembered() +
            templates_.remembered();
   }
 
@@ -136,7 +137,7 @@ class Reconciler {
   BoundVolumes volumes_;
   Users users_;
   ResourceClaimBridge resourceClaim_;
-  ResourceClaimAdopter stock_;
+  ResourceClaimAdopter adopter_;
   TemplateSync templates_;
   ClaimContext claimContext_;
   ClaimParts claimParts_;

@@ -28,7 +28,7 @@ struct Outcome {
   /// Requeue immediately: the object changed, or a newer version was read.
   static Outcome requeueNow() { return after(std::chrono::milliseconds(0)); }
 
-  /// Result after a write that ends a step. A vanished object needs nothing more: its deletion is an event of its own.
+  /// Result after a write that ends a step. A vanished object needs nothing more: its deletion has an event of its own.
   static Outcome ofWrite(base::Status status) {
     if (status.ok() || status.code() == base::Code::notFound) return done();
     return retry(std::move(status));

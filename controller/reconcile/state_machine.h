@@ -1,5 +1,5 @@
 // The life of a claim as a state machine: its states, every write, and the recovery after a crash.
-// The functions named here carry the names of the states. The code and the tests use the ids, such
+// Comments in the code, and the names of tests, refer to the states and writes by their ids, such
 // as (C7) and W2.
 // clang-format off
 //

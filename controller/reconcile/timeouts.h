@@ -74,7 +74,7 @@ struct Timeouts {
   Duration firstResizeLedgerBackoff{1'000};  ///< requests that a ledger refused; doubles
   Duration maxResizeLedgerBackoff{60'000};
   Duration absentPluginInterval{5'000};    ///< device whose plugin is not loaded
-  Duration accessRecheckInterval{60'000};  ///< regained access of a namespace is no event of a bound claim
+  Duration accessRecheckInterval{60'000};  ///< access that a namespace regains requeues no bound claim
 
   // ResourceClaims, pods, templates
   Duration firstAllocationBackoff{1'000};  ///< allocation that the scheduler cleared; doubles

@@ -65,7 +65,8 @@ struct HolderAllocation {
   NodeAmount ofNode;
 };
 
-/// Returns the card with those attributes only that decisions depend on, in a normal form: the limiter.
+/// Returns the card with only the attribute that decisions depend on, whether its node has the limiter, in a normal
+/// form.
 v1alpha::Card withDecisiveAttributes(v1alpha::Card card);
 
 /// The learned demand (state/demand.h) as a value. A cluster that learns it makes the same decisions.

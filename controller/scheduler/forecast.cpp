@@ -64,8 +64,8 @@ class Forecasting {
   }
 
   /// Counts by division. Returns false if only decisions can give the number: if the choice of cards matters (shares
-  /// of, or a total over, several cards; policies that do not take any cards), or if a node with several models is
-  /// limited by itself.
+  /// of, or a total over, several cards; policies for which it matters which cards are taken), or if a node with
+  /// several models is limited by itself.
   bool byDivision(const NodeRecord& node) {
     if (!request_.pinnedCards.empty() || divides(request_) || !policy_->takesAny) return false;
     if (request_.cards > 1 && !request_.wholeCards) return false;

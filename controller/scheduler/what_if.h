@@ -21,7 +21,7 @@ namespace egpu::scheduler {
 struct ClaimRecord {
   std::string name;                ///< "namespace/name"
   std::string device;              ///< uid of its allocations; empty = it has none
-  std::optional<Request> request;  ///< nullopt = it cannot be decided, because of `why`
+  std::optional<Request> request;  ///< nullopt = the claim cannot be decided, because of `why`
   std::string why;
   NodePredicate suits;  ///< constraints of its pod on nodes; null = any
   std::string className{};

@@ -48,9 +48,9 @@ class Moves {
     base::Clock::Steady since;
   };
   /// Returns the response while a move is in progress; none: no move is in progress.
-  std::optional<http::Response> waitsFor() EGPU_REQUIRES(one_);
+  std::optional<http::Response> waitsFor() EGPU_REQUIRES(answering_);
   http::Response carryOut(const http::Request& request, const codec::MovePlanAnswer& plan, std::stop_token stop)
-      EGPU_REQUIRES(one_);
+      EGPU_REQUIRES(answering_);
   /// Checks by dry runs that all writes of the move would be accepted.
   base::Status wouldGo(const http::Request& request, const codec::MovePlanAnswer::Move& move,
                        const std::stop_token& stop);
@@ -66,8 +66,8 @@ class Moves {
   const Plan plan_;
   kube::Client asCaller_;
   const base::Clock& clock_;
-  base::Mutex one_;                                         ///< held while a request is answered
-  std::optional<UnderWay> underWay_ EGPU_GUARDED_BY(one_);  ///< the move in progress after the last eviction
+  base::Mutex answering_;                                         ///< held while a request is answered
+  std::optional<UnderWay> underWay_ EGPU_GUARDED_BY(answering_);  ///< the move in progress after the last eviction
 };
 
 }  // namespace egpu::server

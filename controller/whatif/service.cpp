@@ -62,11 +62,11 @@ http::Response QuestionService::answer(const http::Request& request, std::stop_t
     return http::plain(
         415, "Content-Type: \"" + std::string(type) + "\" is not read; known are application/json, application/yaml\n");
   const Deadline deadline(clock_, kPatience, std::move(stop));
-  while (!one_.try_lock()) {
+  while (!answering_.try_lock()) {
     if (deadline.hasPassed()) return passed(deadline);
     std::this_thread::sleep_for(kPollInterval);
   }
-  const base::MutexLock lock(one_, std::adopt_lock);
+  const base::MutexLock lock(answering_, std::adopt_lock);
   const bool podsOnly = request.path == kSimulateSchedule;
   http::Request simulated;
   if (podsOnly) {
@@ -110,8 +110,8 @@ http::Response QuestionService::answerEach(std::string_view path, Question& ques
 void QuestionService::publish(base::Metrics& metrics) {
   constexpr const char* kFit = "elasticgpu_claims_that_fit";
   constexpr const char* kAge = "elasticgpu_claims_that_fit_age_seconds";
-  if (!one_.try_lock()) return;  // a scrape does not wait for an answer
-  const base::MutexLock lock(one_, std::adopt_lock);
+  if (!answering_.try_lock()) return;  // a scrape does not wait for an answer
+  const base::MutexLock lock(answering_, std::adopt_lock);
   const auto now = clock_.now();
   if (published_ && now < publishAgain_) {
     metrics.set(kAge, std::chrono::duration<double>(now - *published_).count(), {});

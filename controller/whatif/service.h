@@ -58,10 +58,10 @@ class QuestionService {
   const allocator::Allocator& cluster_;
   const base::Clock& clock_;
   const Answerer answerer_;
-  base::Mutex one_;  ///< held while a question is answered
-  std::optional<base::Clock::Steady> published_ EGPU_GUARDED_BY(one_);
-  base::Clock::Steady publishAgain_ EGPU_GUARDED_BY(one_);
-  std::set<std::string, std::less<>> shownClasses_ EGPU_GUARDED_BY(one_);
+  base::Mutex answering_;  ///< held while a question is answered
+  std::optional<base::Clock::Steady> published_ EGPU_GUARDED_BY(answering_);
+  base::Clock::Steady publishAgain_ EGPU_GUARDED_BY(answering_);
+  std::set<std::string, std::less<>> shownClasses_ EGPU_GUARDED_BY(answering_);
 };
 
 }  // namespace egpu::whatif

@@ -80,7 +80,7 @@ struct Script {
   }
 };
 
-/// State of one key.
+/// State of the device with one key.
 struct KeyRecord {
   Script script;
   std::string fingerprint;                ///< empty until provisioned

@@ -168,7 +168,7 @@ TEST_F(PersistenceTest, NobodyElseMayReadTheState) {
   for (const auto& file : std::filesystem::directory_iterator(folder))
     EXPECT_EQ(modeOf(file.path()), 0600U) << file.path();
   server.reset();
-  // The modes of an earlier version.
+  // File modes that an earlier version of the program used.
   std::filesystem::permissions(folder, std::filesystem::perms(0755));
   std::filesystem::permissions(folder + "/state.db", std::filesystem::perms(0644));
   ASSERT_TRUE(open().ok());

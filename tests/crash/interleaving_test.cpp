@@ -76,8 +76,8 @@ class GatedTransport final : public support::ForwardingTransport {
 };
 
 struct Scenario {
-  std::function<void(World&)> before;         ///< one controller settles it
-  std::function<void(World&)> start;          ///< both controllers see it
+  std::function<void(World&)> before;         ///< changes that one controller completes before the run
+  std::function<void(World&)> start;          ///< changes that both controllers see at the start of the run
   std::function<void(World&, int)> onSwitch;  ///< users' action at the n-th switch
   std::function<void(World&)> end;            ///< after both have ended; then the world must become idle
   std::function<std::string(World&)> expect;

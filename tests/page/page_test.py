@@ -259,7 +259,7 @@ def main():
     bin_dir, cache = sys.argv[1:]
     cache = os.path.realpath(cache)
     tools.client(cache)
-    import browser as devtools  # needs the client
+    import browser as devtools  # after tools.client(), which makes an import of this module possible
     if not devtools.chromium():
         tools.skip("chromium is not installed")
     axe = tools.axe(cache)

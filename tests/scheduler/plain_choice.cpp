@@ -48,7 +48,7 @@ int64_t ownMemory(const v1alpha::Card& card, int64_t core) {
                            : static_cast<int64_t>(static_cast<__int128>(card.memory) * core / card.core / kMi * kMi);
 }
 
-/// Returns the most that a part takes, granted.
+/// Returns the maximum granted amount for `part` steps of the total on this card.
 Amount maxAmount(const Request& r, const v1alpha::Card& card, int64_t part) {
   const Steps s = stepsOf(r);
   const int64_t core = coreOf(r, card, part);

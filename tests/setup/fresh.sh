@@ -14,7 +14,7 @@ readonly root=${EGPU_FRESH_ROOT:-$top/build/fresh}
 readonly tree=/home/elastic-gpu
 if (($#)); then commands=("$@"); else commands=("make run" "make test"); fi
 readonly commands
-readonly go_floor=26 # of Go 1.x, as tests/cluster/build.sh
+readonly go_floor=26 # oldest minor version of Go 1, as in tests/cluster/build.sh
 
 say() { printf 'fresh: %s\n' "$*"; }
 fail() { say "error: $*" >&2; exit 1; }

@@ -33,7 +33,7 @@ Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& e
       random_(random),
       options_(std::move(options)),
       reflector_(client, sink_, ofNode(options_.publisher.node)),
-      survey_(plugins, clock, random, options_.interval, [this] { alarm_.ring(); }),
+      discovery_(plugins, clock, random, options_.interval, [this] { alarm_.ring(); }),
       publisher_(client_, store_, events, clock, options_.publisher) {
   // Corrects changes and deletions by an administrator immediately. The agent's own writes must not wake the loop: a
   // card that changes with every query would be written in an endless loop.
@@ -47,7 +47,7 @@ Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& e
 Cards::~Cards() { stop(); }
 
 void Cards::start() {
-  survey_.start();
+  discovery_.start();
   reflector_.start();
   thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
 }
@@ -55,7 +55,7 @@ void Cards::start() {
 void Cards::stop() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
-  survey_.stop();
+  discovery_.stop();
   reflector_.stop();
 }
 
@@ -64,7 +64,7 @@ std::string Cards::whyGone(const std::string& card) const {
   if (!have || !have->isCard()) return {};
   const auto by = have->metadata.label(keys::kDiscoveredByLabel);
   const auto same = [&](const auto& each) { return base::lowered(each.uuid) == card; };
-  for (const auto& [plugin, answer] : survey_.answers()) {
+  for (const auto& [plugin, answer] : discovery_.answers()) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
     const auto& found = answer.cards.gpus;
     if (!answer.cards.reply.ok() || std::any_of(found.begin(), found.end(), same)) return {};
@@ -80,7 +80,7 @@ std::string Cards::whyGone(const std::string& card) const {
 }
 
 std::optional<v1alpha::Card> Cards::foundCard(const std::string& card) const {
-  auto found = merge(survey_.answers(), options_.publisher.node).cards;
+  auto found = merge(discovery_.answers(), options_.publisher.node).cards;
   const auto it = found.find(card);
   return it == found.end() ? std::nullopt : std::optional(std::move(it->second.card));
 }
@@ -90,15 +90,15 @@ std::optional<int64_t> Cards::memoryOf(const std::string& card) const {
   return found ? std::optional(found->memory) : std::nullopt;
 }
 
-void Cards::wake() { survey_.wake(); }
+void Cards::wake() { discovery_.wake(); }
 
 void Cards::run(std::stop_token stop) {
   if (!reflector_.waitForSync(stop)) return;
   const auto patience = clock_.now() + options_.patience;
-  while (!survey_.complete() && clock_.now() < patience && alarm_.sleepUntil(clock_, patience, stop)) {
+  while (!discovery_.complete() && clock_.now() < patience && alarm_.sleepUntil(clock_, patience, stop)) {
   }
   for (int failures = 0; !stop.stop_requested();) {
-    const auto complete = survey_.complete();
+    const auto complete = discovery_.complete();
     const auto status = publish(stop);
     if (publisher_.ownWrites().takeMissed()) alarm_.ring();
     if (status.ok() || refusedAsItIs(status)) {
@@ -114,7 +114,7 @@ void Cards::run(std::stop_token stop) {
 }
 
 base::Status Cards::publish(const std::stop_token& stop) {
-  const auto answers = survey_.answers();
+  const auto answers = discovery_.answers();
   auto status = publisher_.publish(answers, stop);
   if (!options_.attribute || !(status.ok() || refusedAsItIs(status))) return status;
   const auto readings = readingsOf(merge(answers, options_.publisher.node), answers);
@@ -123,7 +123,7 @@ base::Status Cards::publish(const std::stop_token& stop) {
 }
 
 std::vector<usage::Reading> Cards::readings() const {
-  const auto answers = survey_.answers();
+  const auto answers = discovery_.answers();
   return readingsOf(merge(answers, options_.publisher.node), answers);
 }
 

@@ -69,7 +69,7 @@ class Cards {
   cache::Store<Gpu> store_;
   cache::StoreSink<Gpu> sink_{store_};
   kube::Reflector<Gpu> reflector_;
-  DiscoveryLoop survey_;
+  DiscoveryLoop discovery_;
   Publisher publisher_;
   std::jthread thread_;  ///< last member, because it uses all others
 };

@@ -23,17 +23,17 @@ bool mayHaveEnded(const PluginReport& answer) {
 DiscoveryLoop::DiscoveryLoop(plugin::Registry& plugins, base::Clock& clock, base::Random& random,
                              std::chrono::milliseconds interval, std::function<void()> answered)
     : plugins_(plugins), clock_(clock), random_(random), interval_(interval), answered_(std::move(answered)) {
-  listener_->survey = this;
+  listener_->loop = this;
   plugins_.onChange([listener = listener_](const std::string& name) {
     base::MutexLock lock(listener->mutex);
-    if (listener->survey) listener->survey->changed(name);
+    if (listener->loop) listener->loop->changed(name);
   });
 }
 
 DiscoveryLoop::~DiscoveryLoop() {
   {
     base::MutexLock lock(listener_->mutex);
-    listener_->survey = nullptr;
+    listener_->loop = nullptr;
   }
   stop();
 }

@@ -37,10 +37,11 @@ class DiscoveryLoop {
   bool complete() const;
 
  private:
-  /// Receives the registry's notifications. The registry may outlive the survey and calls it until then.
+  /// Receives the registry's notifications. The registry may outlive the loop, and calls the listener until its own
+  /// end.
   struct Listener {
     base::Mutex mutex;
-    DiscoveryLoop* survey EGPU_GUARDED_BY(mutex) = nullptr;  ///< null after the survey's destruction
+    DiscoveryLoop* loop EGPU_GUARDED_BY(mutex) = nullptr;  ///< null after the destruction of the loop
   };
   struct Asker {
     WakeableTimer alarm;

@@ -242,15 +242,16 @@ Status Publisher::reportHealth(const std::string& name, const Diagnosis& diagnos
     if (!have.isCard()) return Status::okay();
     const auto& attributes = have.spec.card->attributes;
     const auto driver = attributes.find(std::string_view("driverVersion"));
-    const std::string word(have.metadata.annotation(keys::kRepairedAnnotation));
-    auto counted = repairs_.count(name, have.status.conditions,
-                                  {diagnosis.finding, diagnosis.event, diagnosis.silent, answer ? answer->process : 0,
-                                   options_.boot, driver == attributes.end() ? std::string() : driver->second, word},
-                                  clock_.wall());
+    const std::string repaired(have.metadata.annotation(keys::kRepairedAnnotation));
+    auto counted =
+        repairs_.count(name, have.status.conditions,
+                       {diagnosis.finding, diagnosis.event, diagnosis.silent, answer ? answer->process : 0,
+                        options_.boot, driver == attributes.end() ? std::string() : driver->second, repaired},
+                       clock_.wall());
     auto after = have.status;
     after.conditions = health::judge(counted.conditions, counted.finding, clock_.wall(), options_.quiet);
     if (auto written = writeHealth(have, after, stop); !written.ok()) return written;
-    return word.empty() ? Status::okay() : takeWord(have, counted.obeyed, stop);
+    return repaired.empty() ? Status::okay() : removeRepairedAnnotation(have, counted.acknowledged, stop);
   });
 }
 
@@ -273,26 +274,26 @@ Status Publisher::writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& 
   return Status::okay();
 }
 
-Status Publisher::takeWord(const Gpu& have, bool obeyed, std::stop_token stop) {
-  const auto word = std::string(have.metadata.annotation(keys::kRepairedAnnotation));
-  if (!obeyed) {
+Status Publisher::removeRepairedAnnotation(const Gpu& have, bool acknowledged, std::stop_token stop) {
+  const auto repaired = std::string(have.metadata.annotation(keys::kRepairedAnnotation));
+  if (!acknowledged) {
     const auto& conditions = have.status.conditions;
     const bool named = std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
-      return condition.type == health::kNeedsRepair && condition.reason == word;
+      return condition.type == health::kNeedsRepair && condition.reason == repaired;
     });
     events_.event(kube::referenceTo(have), "Warning", "NotRepaired",
-                  "annotation " + std::string(keys::kRepairedAnnotation) + "=" + word +
+                  "annotation " + std::string(keys::kRepairedAnnotation) + "=" + repaired +
                       " has no effect: the card has " +
                       (named ? "had another error since then; see its condition NeedsRepair"
                              : "no condition NeedsRepair with that reason"));
   }
   // An annotation that was changed meanwhile stays for the next call.
-  const auto without = codec::patch::withoutAnnotation(have.metadata.uid, keys::kRepairedAnnotation, word);
+  const auto without = codec::patch::withoutAnnotation(have.metadata.uid, keys::kRepairedAnnotation, repaired);
   auto written = write(have.metadata.name, [&] {
     return client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, without, {}, stop);
   });
   if (!written.ok()) return written.status();
-  log::info("repair annotation accepted", {{"card", have.metadata.name}, {"repaired", word}});
+  log::info("repair annotation accepted", {{"card", have.metadata.name}, {"repaired", repaired}});
   return Status::okay();
 }
 

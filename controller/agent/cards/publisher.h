@@ -94,8 +94,9 @@ class Publisher {
   base::Status reportHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
                             std::stop_token stop);
   base::Status writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop);
-  /// Removes the operator's annotation from the card after it was evaluated. `obeyed`: it ended the repair.
-  base::Status takeWord(const Gpu& have, bool obeyed, std::stop_token stop);
+  /// Removes the operator's annotation from the card after it was evaluated. `acknowledged`: the annotation ended the
+  /// repair.
+  base::Status removeRepairedAnnotation(const Gpu& have, bool acknowledged, std::stop_token stop);
   base::Status reportUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
   /// True if usage that the answers lack must be removed: the card's plugin answers, or has failed for
   /// notAnsweringAfter.

@@ -91,12 +91,12 @@ class Folder {
   /// Exclusive lock of the folder, against other threads and other processes.
   class Held {
    public:
-    Held(std::unique_lock<base::Mutex> here, base::UniqueFd everywhere)
-        : here_(std::move(here)), everywhere_(std::move(everywhere)) {}
+    Held(std::unique_lock<base::Mutex> threadLock, base::UniqueFd processLock)
+        : threadLock_(std::move(threadLock)), processLock_(std::move(processLock)) {}
 
    private:
-    std::unique_lock<base::Mutex> here_;
-    base::UniqueFd everywhere_;  ///< released first
+    std::unique_lock<base::Mutex> threadLock_;
+    base::UniqueFd processLock_;  ///< last member: released first
   };
   /// Locks the folder for an atomic read and change, since two agents run while an agent is being replaced. Blocks.
   /// Returns Code::unavailable if another process has held the lock for ten seconds. The lock file is never removed.

@@ -35,8 +35,8 @@ core::Condition remembered(const core::Condition* before, const Report& report, 
 }
 
 /// True if the operator's annotation is about the current error.
-bool isObeyed(const core::Condition* before, const Report& report) {
-  if (!before || report.word.empty() || before->reason != report.word) return false;
+bool isAcknowledged(const core::Condition* before, const Report& report) {
+  if (!before || report.acknowledgement.empty() || before->reason != report.acknowledgement) return false;
   return !report.event || before->message == messageOf(report);
 }
 
@@ -54,7 +54,7 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
   const auto needs = std::find_if(out.conditions.begin(), out.conditions.end(),
                                   [](const auto& condition) { return condition.type == kNeedsRepair; });
   const auto* before = needs == out.conditions.end() ? nullptr : &*needs;
-  out.obeyed = isObeyed(before, report);
+  out.acknowledged = isAcknowledged(before, report);
   auto& known = known_[card];
   // The same message from another process, or after the event was over, belongs to a new event.
   if (report.silent || known.process != report.process) known.overruled.clear();
@@ -62,7 +62,7 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
     known.reporters.insert(report.process);
     if (known.reporters.size() > kMaxReporters) known.reporters.erase(known.reporters.begin());
     known.process = report.process;
-    if (out.obeyed) known.overruled = report.event->message;
+    if (out.acknowledged) known.overruled = report.event->message;
   }
   if (report.event && known.overruled != report.event->message) {
     known.overruled.clear();
@@ -75,7 +75,7 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
     return out;
   }
   const auto start = startOf(report);
-  const bool over = out.obeyed || report.event || (report.silent && known.reporters.contains(report.process));
+  const bool over = out.acknowledged || report.event || (report.silent && known.reporters.contains(report.process));
   if (over) known.reporters.clear();
   if (before && (over || !before->message.ends_with(start)))
     out.conditions.erase(needs);

@@ -35,14 +35,14 @@ struct Report {
   uint64_t process = 0;          ///< number of the plugin's process; a new process has a new number
   std::string boot;              ///< the machine's boot id
   std::string driver;            ///< driver version
-  std::string word;              ///< value of the operator's annotation; empty = none
+  std::string acknowledgement;   ///< value of the operator's annotation; empty = none
 };
 
 /// Result of Repairs::count().
 struct Counted {
   Finding finding;
   std::vector<core::Condition> conditions;  ///< conditions of the card, with NeedsRepair updated
-  bool obeyed = false;                      ///< the operator's annotation ended the repair
+  bool acknowledged = false;                ///< the operator's annotation ended the repair
 };
 
 /// Not thread-safe. Its state is lost when the agent ends, as are the plugins' processes.

@@ -110,22 +110,22 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
   lock.unlock();
   decide(together);
   lock.lock();
-  for (CapacityRequest* wish : together) wish->answered = true;
+  for (CapacityRequest* request : together) request->answered = true;
   deciding_ = false;
   changed_.notify_all();
   return mine.answer;
 }
 
-/// Decides the wishes in order, under the folder's lock. An accepted wish is a holder for the next ones.
-void CapacityGuard::decide(const std::vector<CapacityRequest*>& wishes) {
+/// Decides the requests in order, under the folder's lock. An accepted request counts as a holder for the next ones.
+void CapacityGuard::decide(const std::vector<CapacityRequest*>& requests) {
   const auto held = folder_.hold();
   auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::StoredSpec>>(held.status());
-  for (CapacityRequest* wish : wishes) {
-    wish->answer = holders ? fits(wish->wanted, wish->cards, *holders) : holders.status();
-    if (wish->answer.ok()) wish->answer = folder_.write(std::move(wish->draft));
-    if (!wish->answer.ok()) continue;
-    std::erase_if(*holders, [&](const auto& holder) { return holder.deviceUid == wish->wanted.deviceUid; });
-    holders->push_back({wish->wanted.deviceUid, false, true, wish->wanted});
+  for (CapacityRequest* request : requests) {
+    request->answer = holders ? fits(request->wanted, request->cards, *holders) : holders.status();
+    if (request->answer.ok()) request->answer = folder_.write(std::move(request->draft));
+    if (!request->answer.ok()) continue;
+    std::erase_if(*holders, [&](const auto& holder) { return holder.deviceUid == request->wanted.deviceUid; });
+    holders->push_back({request->wanted.deviceUid, false, true, request->wanted});
   }
 }
 

@@ -42,7 +42,7 @@ class CapacityGuard {
     base::Status answer{};
     bool answered = false;  ///< guarded by the mutex_ of the guard
   };
-  void decide(const std::vector<CapacityRequest*>& wishes);
+  void decide(const std::vector<CapacityRequest*>& requests);
 
   cdi::Folder& folder_;
   mutable base::Mutex mutex_;

@@ -11,9 +11,10 @@ namespace egpu::agent {
 
 namespace {
 
+/// Variables that list devices, cards or claims.
 constexpr std::array<std::string_view, 5> kLists{"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ELASTICGPU_CARDS",
                                                  "ELASTICGPU_DEVICE", "ELASTICGPU_CLAIM"};
-/// Element of such a list: no card is to be added.
+/// Element of a list in kLists that stands for no card.
 constexpr std::string_view kVoid = "void";
 
 /// Limits in percent that apply to every card.

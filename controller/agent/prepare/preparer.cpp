@@ -28,7 +28,7 @@ constexpr std::string_view kHostPaths = "hostPaths";
 constexpr std::chrono::milliseconds kFirstPause{250}, kMaxPause{4'000};
 
 /// Returns a client with short timeouts: the kubelet waits 45 s for all calls of one prepare.
-kube::Client impatient(kube::Client& client) {
+kube::Client withShortTimeouts(kube::Client& client) {
   constexpr std::chrono::milliseconds max{8'000};
   kube::ClientOptions options = client.options();
   options.brief = true;
@@ -130,7 +130,7 @@ std::vector<std::string> idsOf(const cdi::Spec& spec) {
 
 ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
                              cdi::Folder& folder, PreparerOptions options)
-    : client_(impatient(client)),
+    : client_(withShortTimeouts(client)),
       users_(client_, options.node),
       plugins_(plugins),
       events_(events),

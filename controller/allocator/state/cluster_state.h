@@ -123,7 +123,7 @@ class ClusterState {
   void assume(const SchedulingRequest& ask, const scheduler::Decision& decision, bool ofGang);
   /// Drops the claim's assumption and returns its amounts.
   std::vector<AssumedAmount> forget(std::string_view claimUid);
-  /// forget() before the claim is decided again, which frees nothing until noteRetried().
+  /// Like forget(), for a claim that is decided again now: its amounts do not count as freed until noteRetried().
   std::vector<AssumedAmount> forgetForRetry(std::string_view claimUid);
   /// The claim was decided again: dropped amounts that are not assumed again are free now.
   void noteRetried(std::string_view claimUid, const std::vector<AssumedAmount>& dropped);

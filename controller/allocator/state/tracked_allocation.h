@@ -17,7 +17,7 @@ namespace egpu::allocator {
 /// Source of an amount: an entry on the card; a device that names the card; a decision that is not yet written.
 enum class AllocationSource : uint8_t { ledger, device, assumed };
 
-/// Not thread-safe: the view's lock protects it.
+/// Not thread-safe: the allocator's lock protects it.
 class TrackedAllocation {
  public:
   explicit TrackedAllocation(std::string uid) : uid_(std::move(uid)) {}

@@ -1,4 +1,5 @@
-// The chain pod -> claim -> decision -> ledger -> ResourceClaim -> node -> device: where it stands, and since when.
+// The chain pod -> claim -> decision -> ledger -> ResourceClaim -> node -> device: the state of each step, and since
+// when.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace egpu::kubectl {
 enum class StepState {
   done,     ///< "Done"
   waiting,  ///< "Waiting": another component, or the user, has to act
-  failed,   ///< "Failed": it will not go on by itself
+  failed,   ///< "Failed": the step does not continue by itself
   unknown,  ///< "Unknown": the user may not read the objects
   open,     ///< "-": an earlier step is not done
 };
@@ -29,7 +30,7 @@ struct ChainStep {
 struct Chain {
   std::string claim;  ///< "namespace/name"; empty: the pod has no claim
   std::vector<ChainStep> steps;
-  /// Index of the step that the chain stands at: the first failed or waiting one behind the pod, else the pod. -1: all
+  /// Index of the step that stops the chain: the first failed or waiting step after the pod, otherwise the pod. -1: all
   /// steps are done.
   int stopsAt = -1;
   std::vector<std::string> help;  ///< remedies, best first; empty if all steps are done

@@ -1,4 +1,4 @@
-// The objects that explain where a pod or a claim stands.
+// The objects that explain the state of a pod or a claim.
 #pragma once
 
 #include <map>

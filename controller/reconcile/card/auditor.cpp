@@ -35,15 +35,15 @@ Outcome Auditor::step(const std::string& name, std::stop_token stop) {
   auto swept = sweeper_.sweepCard(*card, stop);
   if (swept.kind != Outcome::Kind::done) return swept;
   bool changed = false;
-  auto checked = hardware(*card, &changed, stop);
+  auto checked = updateHardware(*card, &changed, stop);
   if (checked.kind != Outcome::Kind::done || changed) return checked;
   card = stores_.cards.get({"", name});
   if (!card) return Outcome::done();
-  books(*card);
+  checkLedger(*card);
   return summary(name, stop);
 }
 
-Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token stop) {
+Outcome Auditor::updateHardware(const cache::Gpu& card, bool* changed, std::stop_token stop) {
   if (card.metadata.deleting()) return Outcome::done();
   const auto& node = card.spec.card->nodeName;
   bool there = stores_.nodes.get({"", node}) != nullptr;
@@ -139,7 +139,7 @@ bool Auditor::agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share,
   return raised ? entry.core >= share.chargedCore && entry.memory >= share.chargedMemory : v1alpha::isResizing(device);
 }
 
-void Auditor::books(const cache::Gpu& card) {
+void Auditor::checkLedger(const cache::Gpu& card) {
   const auto& name = card.metadata.name;
   const auto audit = cluster_.allocationMap().audit(name);
   if (!audit.known) return;
@@ -178,7 +178,7 @@ void Auditor::books(const cache::Gpu& card) {
 }
 
 /// Message of a card that is being deleted. The card stays until the last claim has left it.
-std::string Auditor::leaving(const cache::Gpu& card) const {
+std::string Auditor::deletionMessage(const cache::Gpu& card) const {
   constexpr std::size_t kMaxNamed = 4;
   const auto& entries = card.spec.allocations;
   const auto& node = card.spec.card->nodeName;
@@ -204,7 +204,7 @@ void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum
   if (card.metadata.deleting()) {
     after.phase = kTerminating;
     after.reason = kDeleting;
-    after.message = leaving(card);
+    after.message = deletionMessage(card);
     return;
   }
   const auto& was = after.phase;

@@ -57,12 +57,12 @@ class Auditor {
   std::map<std::string, int64_t> drift() const;
 
  private:
-  Outcome hardware(const cache::Gpu& card, bool* changed,
-                   std::stop_token stop);  ///< node gone → Failed, back → Available
-  void books(const cache::Gpu& card);
+  Outcome updateHardware(const cache::Gpu& card, bool* changed,
+                         std::stop_token stop);  ///< node gone → Failed, back → Available
+  void checkLedger(const cache::Gpu& card);
   static bool agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry);
   Outcome summary(const std::string& name, std::stop_token stop);
-  std::string leaving(const cache::Gpu& card) const;
+  std::string deletionMessage(const cache::Gpu& card) const;
   void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
   /// Sets condition SharesFit to False while the card has less memory than its shares hold, else removes it.
   void judgeShares(const cache::Gpu& card, v1alpha::ElasticGPUStatus& after) const;

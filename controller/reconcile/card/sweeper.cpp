@@ -52,7 +52,7 @@ Outcome Sweeper::sweepCard(const cache::Gpu& card, std::stop_token stop) {
 Outcome Sweeper::sweepPlugin(const std::string& name, std::stop_token stop) {
   const auto listing = provisioning_.list(name);
   if (!listing) return Outcome::after(timeouts_.busyPluginListInterval);
-  if (!listing->reply.ok()) return Outcome::done();  // its recovery is an event
+  if (!listing->reply.ok()) return Outcome::done();  // the plugin's recovery requeues this key
   std::set<std::string> unknown(listing->keys.begin(), listing->keys.end());
   stores_.devices.forEach([&](const auto& device) { unknown.erase(device->metadata.uid); });
   if (unknown.empty()) return Outcome::done();

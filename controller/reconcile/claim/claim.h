@@ -60,7 +60,7 @@ class ClaimSync {
   /// Also reports the health of the claim's cards after a step that leaves a bound claim as it is.
   Outcome reportHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop);
   Outcome reconcileUnbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
-  /// Handles a claim that reports a device which the cache lacks. Nullopt: the claim is to be decided.
+  /// Handles a claim that reports a device which the cache lacks. Nullopt: the claim must be decided again.
   std::optional<Outcome> reconcileMissingDevice(const ClaimPtr& claim, std::stop_token stop);
   /// Reports the refusal of the claim's provisioner. A gang's decision is dropped.
   Outcome reportProvisionRefusal(const cache::Claim& claim, const std::string& refusal);

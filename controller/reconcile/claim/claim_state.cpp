@@ -94,7 +94,7 @@ bool isResourceClaimObstacleGone(const cache::Stores& stores, const cache::Claim
                                  ResourceClaimBridge::State current) {
   const auto* ready = findCondition(claim.status.conditions, kResourceClaimReady);
   if (ready == nullptr || ready->status == "True") return false;
-  if (ready->reason == reason::kNodeUnsuitable) {  // reported for a pod that is gone
+  if (ready->reason == reason::kNodeUnsuitable) {  // the pod that it was reported for may be gone
     const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
     return std::none_of(pods.begin(), pods.end(),
                         [&stores](const auto& pod) { return isConsumer(stores, *pod) && gated(*pod); });

@@ -37,7 +37,7 @@ Outcome ClaimRelease::reconcileLost(const ClaimPtr& claim, const GpuPtr& device,
   if (claim->status.phase != phase::kLost) return Outcome::requeueNow().reports(update);
   const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
   if (named || context_.users.isInUse(core::keyOf(claim->metadata)))
-    return Outcome::done().reports(update);  // the end of a pod is an event
+    return Outcome::done().reports(update);  // the end of a pod requeues the claim
   const auto resourceClaim =
       context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid,
                               device ? device->metadata.name : claim->status.elasticGPUName, stop);
@@ -89,7 +89,7 @@ std::optional<Outcome> ClaimRelease::awaitUsers(const cache::Claim& claim, const
     used = *seen;
   }
   if (!used) return std::nullopt;
-  const auto waitsFor = usersText(context_.users, core::keyOf(claim.metadata));  // the end of its pods is an event
+  const auto waitsFor = usersText(context_.users, core::keyOf(claim.metadata));  // their end requeues the claim
   const auto gone = device ? lostCards(context_.stores, *device) : std::string();
   const auto update =
       ConditionUpdate::of(claim.metadata, ConditionUpdate::As::inUse, reason::kInUse,
@@ -108,7 +108,7 @@ std::optional<Outcome> ClaimRelease::releaseDevice(const cache::Gpu& device, std
   if (phase == phase::kReleased && device.spec.reclaimPolicy != "Delete" && !deleting) return std::nullopt;  // Retain
   if (phase == phase::kBound)
     return Outcome::nextState(context_.binder.setPhase(device, phase::kReleased, "", "", stop).status());
-  if (deleting) return Outcome::done();  // its last event requeues the claim
+  if (deleting) return Outcome::done();  // the end of the device requeues the claim
   if (phase == phase::kAvailable) {      // named by the claim, never committed: only its claimRef is cleared
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     const auto cleared = context_.writer.patch(device, body, {}, stop);
@@ -154,7 +154,7 @@ Outcome removeFailedDevice(const ClaimContext& context, const cache::Claim& clai
   const auto* bound = findCondition(claim.status.conditions, kBound);
   if (!claim.status.requests.empty() && bound != nullptr && claim.status.phase == phase::kPending)
     return Outcome::requeueNow().reports(notBound(claim, bound->reason, bound->message));
-  if (device.metadata.deleting()) return Outcome::done();    // its last event requeues the claim
+  if (device.metadata.deleting()) return Outcome::done();    // the end of the device requeues the claim
   const auto removed = context.writer.remove(device, stop);  // V6
   return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }

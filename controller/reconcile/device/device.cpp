@@ -51,7 +51,7 @@ std::string uidOfGoneClaim(const cache::Gpu& device) {
   const std::string_view name = device.metadata.name;
   if (name.substr(0, keys::kDevicePrefix.size()) == keys::kDevicePrefix)
     return std::string(name.substr(keys::kDevicePrefix.size()));
-  return device.metadata.uid;  // the uid of no claim
+  return device.metadata.uid;  // no claim has this uid
 }
 }  // namespace
 

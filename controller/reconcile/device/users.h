@@ -37,7 +37,7 @@ class Users {
   /// Returns running pods that name the claim, by resourceClaims or by annotation, as far as the cache knows.
   std::vector<cache::Store<core::Pod>::Ptr> known(const core::ObjectKey& claim) const;
   /// Like known(), by quorum read, of one node (empty: of any). Writes that can't be undone depend on it. The stores
-  /// get the pods that it finds, so that their end is an event.
+  /// get the pods that it finds, so that their end causes an event.
   base::Result<std::vector<core::Pod>> readPods(const core::ObjectKey& claim, const std::string& node,
                                                 std::stop_token stop);
   /// True if a running pod names the claim, as far as the cache knows.

@@ -21,8 +21,8 @@ struct GangChoice {
   ClaimPtr definer;                   ///< oldest member with a device or decision, else the oldest; null: a PodGroup
   std::vector<GroupPod> furtherPods;  ///< pods of the PodGroup beyond its size
   bool full = false;                  ///< no further claim is needed; for a PodGroup: no further pod
-  bool missing = false;           ///< a needed claim does not exist yet: not full, unless `gone` beside a running pod
-  bool gone = false;              ///< the members without a claim have Succeeded; for a PodGroup: some pods have
+  bool missing = false;  ///< a needed claim does not exist yet: not full, unless `gone` beside a running pod
+  bool gone = false;     ///< the pods of all missing members have Succeeded; for a PodGroup: a pod has Succeeded
   bool isEvaluatedAgain = false;  ///< the gang may become complete without an event
   std::string lacks;              ///< why nothing can be decided; empty if it can
 };

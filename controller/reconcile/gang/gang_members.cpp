@@ -101,7 +101,7 @@ GangMembers GangMembership::withOpen(GangMembers members) const {
   auto found = openMembersOf(context_.stores, context_.cluster, members.here);
   members.open = std::move(found.open);
   members.standsOn = std::move(found.standsOn);
-  members.oneLeaves = found.leaves != nullptr;
+  members.memberLeaves = found.leaves != nullptr;
   return members;
 }
 

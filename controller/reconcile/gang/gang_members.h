@@ -21,7 +21,7 @@ struct GangMembers : GangChoice {
   std::size_t others = 0;        ///< members that are not in `here` and have their cards
   std::vector<ClaimPtr> open{};  ///< undecided members of `here`
   std::string standsOn{};        ///< node of a member that has its device; empty if none has
-  bool oneLeaves = false;        ///< a member's device is being deleted; the member is open once it is gone
+  bool memberLeaves = false;     ///< a member's device is being deleted; the member is open once it is gone
   bool has(const cache::Claim& claim) const {
     return std::any_of(here.begin(), here.end(), [&](const auto& m) { return m->metadata.uid == claim.metadata.uid; });
   }
@@ -29,8 +29,8 @@ struct GangMembers : GangChoice {
 
 /// Result of the check whether all members of a gang have their cards.
 struct GangCards {
-  bool all = false;  ///< they have, and none is missing
-  ClaimPtr lacks{};  ///< otherwise a member that has none; null if none is known
+  bool all = false;  ///< all members have their cards, and none is missing
+  ClaimPtr lacks{};  ///< otherwise a member without its cards; null if none is known
 };
 
 /// Reads caches only. Thread-safe; the context must outlive it.

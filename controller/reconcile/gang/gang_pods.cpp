@@ -72,7 +72,8 @@ base::Result<std::string> GangPods::add(const ClaimPtr& claim, const std::option
 
 base::Status GangPods::choose(Member& member, std::stop_token stop) {
   const auto& pod = *member.pod;
-  if (pod.nodeName.empty()) stores_.usage.unplan(core::keyOf(pod.metadata));  // until it is promised a node again
+  if (pod.nodeName.empty())
+    stores_.usage.unplan(core::keyOf(pod.metadata));  // until promise() counts it on a node again
   auto asks = asksOf(pod);
   for (const auto& known : alike_)
     if (known->onlyNode == member.onlyNode && known->pod->metadata.namespace_ == pod.metadata.namespace_ &&
@@ -91,7 +92,7 @@ base::Status GangPods::choose(Member& member, std::stop_token stop) {
 
 bool GangPods::mayGoTo(const Member& member, std::string_view node) const {
   return (member.onlyNode.empty() || node == member.onlyNode) &&
-         !leftAlone_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node));
+         !nodeBackoff_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node));
 }
 
 bool GangPods::hasCapacity(const Member& member, std::string_view node, std::span<const std::size_t> placed,
@@ -125,7 +126,7 @@ std::vector<allocator::Allocator::GangMemberConstraints> GangPods::places() {
     // All values that `suits` and hasCapacity() depend on, except the pod's own name, under which nothing counts yet.
     const auto& uid = member.claim->metadata.uid;
     const Kind kind{member.alike, member.onlyNode, member.tolerated ? member.claim->spec.className : std::string(),
-                    leftAlone_.anyRejected(uid) ? uid : std::string()};
+                    nodeBackoff_.anyRejected(uid) ? uid : std::string()};
     place.kind = kinds.try_emplace(kind, kinds.size()).first->second;
     place.suits = [this, &member](std::string_view node) {
       return mayGoTo(member, node) && (member.alike == nullptr || member.alike->nodes->suits(node));
@@ -163,7 +164,7 @@ bool GangPods::promise(const std::vector<scheduler::Decision>& decisions) {
 std::string GangPods::whyUnsuited(std::size_t member, std::string_view node) const {
   const auto& one = members_[member];
   if (!one.onlyNode.empty() && node != one.onlyNode) return "not node " + one.onlyNode + ", where its pod has to be";
-  if (leftAlone_.rejected(one.claim->metadata.uid, node)) return std::string(kLeftAlone);
+  if (nodeBackoff_.rejected(one.claim->metadata.uid, node)) return std::string(kNodeRejected);
   return one.tolerated && !one.tolerated(node) ? std::string(kUntolerated) : std::string();
 }
 

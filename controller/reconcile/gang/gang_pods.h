@@ -25,8 +25,8 @@ class GangPods {
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using PodPtr = cache::Store<core::Pod>::Ptr;
 
-  GangPods(cache::Stores& stores, BoundVolumes& volumes, const NodeBackoff& leftAlone)
-      : stores_(stores), volumes_(volumes), leftAlone_(leftAlone) {}
+  GangPods(cache::Stores& stores, BoundVolumes& volumes, const NodeBackoff& nodeBackoff)
+      : stores_(stores), volumes_(volumes), nodeBackoff_(nodeBackoff) {}
   GangPods(const GangPods&) = delete;
   GangPods& operator=(const GangPods&) = delete;
 
@@ -79,7 +79,7 @@ class GangPods {
 
   cache::Stores& stores_;
   BoundVolumes& volumes_;
-  const NodeBackoff& leftAlone_;
+  const NodeBackoff& nodeBackoff_;
   std::vector<Member> members_;
   std::vector<std::unique_ptr<Alike>> alike_;
   std::map<std::string, std::size_t> firstOfPod_;  ///< by the pod's uid

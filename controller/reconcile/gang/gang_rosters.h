@@ -27,11 +27,11 @@ struct GangRoster {
   std::unordered_set<std::string> uids;         ///< of `members`
   std::unordered_set<std::string> furtherUids;  ///< claims of a PodGroup's further pods
   Member definer;                               ///< the member whose annotations give size and topology
-  Member speaker;         ///< the oldest member without a device or decision; it reports for all. No uid: there is none
+  Member speaker;         ///< the oldest member without a device or decision, which reports for all; empty uid: none
   std::string standsOn;   ///< node of a member's device; empty: no member has one
   std::string lacks;      ///< why nothing can be decided; empty if it can
   bool full = false;      ///< no further claim is needed; for a PodGroup: no further pod
-  bool gone = false;      ///< the missing members have Succeeded; for a PodGroup: some pods have
+  bool gone = false;      ///< the pods of all missing members have Succeeded; for a PodGroup: a pod has Succeeded
   bool bound = false;     ///< all members here are Bound, and the gang waits for no further one
   bool hasCards = false;  ///< all members have their cards, and none is missing
 
@@ -44,7 +44,7 @@ class GangRosters {
  public:
   using Ptr = std::shared_ptr<const GangRoster>;
 
-  /// Returns null if no step has chosen yet.
+  /// Returns null if no step of the gang has chosen its members yet.
   Ptr of(const core::ObjectKey& gang) const {
     const base::MutexLock lock(mutex_);
     const auto known = rosters_.find(gang.str());

@@ -42,8 +42,8 @@ Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
     return members.isEvaluatedAgain ? Outcome::after(context_.timeouts.gangRecheckInterval) : Outcome::done();
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
-  // device is an event.
-  if (members.lacks.empty() && members.oneLeaves) return Outcome::done();
+  // device requeues the gang.
+  if (members.lacks.empty() && members.memberLeaves) return Outcome::done();
   if (members.lacks.empty()) {
     auto outcome = decide(speaker, members, gangKey(gang), stop);
     context_.forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);

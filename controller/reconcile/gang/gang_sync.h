@@ -59,7 +59,7 @@ class GangSync {
   void requeuePods(const GangMembers& members);
   /// Reports the state of a claim on which the gang's step does not report.
   Outcome reportMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster);
-  /// Step of a claim of a PodGroup's further pod.
+  /// Step of a claim whose pod is beyond the size of its PodGroup.
   Outcome reconcileFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
                               std::stop_token stop);
   /// True if the claim's own step reports why nothing can be decided for it.

@@ -43,7 +43,7 @@ std::optional<Outcome> IncompleteGang::reconcileBound(const ClaimPtr& claim, con
     return marked ? std::optional(removeFailedDevice(context_, *claim, *device, stop)) : std::nullopt;
   if (device->status.phase != phase::kBound || (!marked && !inGang(context_.stores, *claim))) return std::nullopt;
   if (device->metadata.deleting() || !lostCards(context_.stores, *device).empty())
-    return std::nullopt;  // has its own report
+    return std::nullopt;  // other steps report a lost card or a deletion
   const auto& uid = claim->metadata.uid;
   const auto why = memberWithoutCards(*claim, *device);
   const auto gang = why.empty() ? std::nullopt : gangOf(context_.stores, *claim);

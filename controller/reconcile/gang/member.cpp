@@ -70,7 +70,7 @@ std::optional<Outcome> GangSync::resolveMembers(const cache::Claim& claim, const
                                                 GangAsks& asks, std::stop_token stop) {
   for (const auto& each : members.open) {
     const auto because = [&](const std::string& why) {
-      const bool itself = each->metadata.uid == claim.metadata.uid;  // its own step reports it
+      const bool itself = each->metadata.uid == claim.metadata.uid;  // the step of that claim reports the reason
       return itself ? Outcome::done()
                     : waitsForGang(claim, members.gang.text() + ": claim " + each->metadata.name + ": " + why);
     };
@@ -129,14 +129,14 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
     return Outcome::after(context_.timeouts.shortRecheckInterval);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;
-    const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
+    const bool preempts = gathered.preempt && !members.memberLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
       if (auto making = parts_.preemptor.nominateVictimsForGroup(
               gang.text(), queueKey, {members.open, asks, std::move(places), within.get()}, stop))
         return *std::move(making);
     return reportUnschedulable(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
   }
-  if (!pods->promise(decided->decisions)) {  // another pod was promised the capacity meanwhile
+  if (!pods->promise(decided->decisions)) {  // another pod has taken the capacity meanwhile
     for (const auto& ask : asks) context_.cluster.forget(ask.claimUid);
     return Outcome::requeueNow();
   }
@@ -185,7 +185,7 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
                         : std::string();
   if (!vain.empty()) rest += "; " + vain;
   const auto delay = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
-  // A release of CPU or memory is no event of a claim.
+  // A release of CPU or memory requeues no claim.
   const auto next = pods->anyShort() && (delay.count() == 0 || delay > context_.timeouts.gangRecheckInterval)
                         ? context_.timeouts.gangRecheckInterval
                         : delay;

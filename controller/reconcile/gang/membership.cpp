@@ -28,7 +28,7 @@ bool isMade(const cache::Stores& stores, const core::ObjectKey& key) {
   if (claim) return !claim->metadata.deleting();
   const auto resourceClaim = stores.resourceClaims.get(key);
   return resourceClaim && !asks(*resourceClaim) &&
-         resourceClaim->deviceClassName != keys::kDeviceClass;  // another driver's
+         resourceClaim->deviceClassName != keys::kDeviceClass;  // it belongs to another driver
 }
 
 }  // namespace

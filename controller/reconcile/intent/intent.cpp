@@ -54,7 +54,8 @@ Outcome IntentSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::
   if (!reply->ok()) {
     // If the call took long, the claim was updated meanwhile: report on its current version.
     const auto now = context_.stores.claims.get(core::keyOf(claim->metadata));
-    if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step continues
+    if (!now || now->metadata.uid != claim->metadata.uid)
+      return Outcome::done();  // the claim is gone: the step of the device continues
     return notProvisioned(*now, *device, *reply, stop);
   }
   const auto now = context_.binder.commitDevice(*device, reply->isolation, stop);  // W4

@@ -21,13 +21,13 @@ Outcome IntentWriter::write(const cache::Claim& claim, const cache::Class& cls, 
     // Another node may be accepted.
     if (ApiRejections::isRefusal(device.status())) context_.waiting.nodes.refusedOn(uid, decision.node);
     if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
-    const auto why = "the device was refused: " + device.status().message();  // a policy may change, which is no event
+    const auto why = "the device was refused: " + device.status().message();  // a change of a policy causes no event
     context_.waiting.provisioners.refused(uid, cls.provisioner, why,
                                           backoffAfterRefusals(context_.waiting.provisioners.serverRefused(uid)));
     return reportRefusal(claim, why);
   }
   context_.waiting.released.forgetClaim(uid);
-  if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
+  if (!belongsTo(*device, claim))  // the end of that object does not requeue this claim
     return Outcome::after(context_.timeouts.nameConflictBackoff)
         .reports(notBound(claim, reason::kProvisionFailed,
                           "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));

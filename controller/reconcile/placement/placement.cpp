@@ -102,7 +102,7 @@ Outcome ClaimPlacement::noneFits(const cache::Claim& claim, const ResolvedClaim&
     return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
   };
   const auto whyUnsuited = [&backoff = context_.waiting.nodes, uid = claim.metadata.uid](std::string_view node) {
-    return std::string(backoff.rejected(uid, node) ? kLeftAlone : kUntolerated);
+    return std::string(backoff.rejected(uid, node) ? kNodeRejected : kUntolerated);
   };
   return parts_.report.noFit(
       {claim, asked, claimKey(core::keyOf(claim.metadata)), [&suits] { return suits; }, nodes, whyUnsuited, more});

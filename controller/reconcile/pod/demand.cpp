@@ -82,8 +82,8 @@ void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, P
   auto claim = context_.stores.claims.get(key);
   const auto resourceClaim = context_.stores.resourceClaims.get(key);
   const bool ofOthers = resourceClaim && !asks(*resourceClaim) && resourceClaim->deviceClassName != keys::kDeviceClass;
-  if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
-  if (!claim) {  // pods and claims arrive by different watches; the creation of a stamped one is an event
+  if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // a claim of another driver
+  if (!claim) {  // pods and claims arrive by different watches; the creation of a stamped claim requeues the pod
     if (!(resourceClaim && asks(*resourceClaim)) && context_.writer.read<cache::Claim>(key, {}, {}).ok())
       claim = context_.stores.claims.get(key);
     if (!claim) {

@@ -78,18 +78,18 @@ bool NodeChoice::suitsOnceFree(std::string_view node) {
 bool NodeChoice::suits(std::string_view node) {
   if (!isAsked(node)) return false;
   if (seen_.find(std::string(node)) == seen_.end()) {
-    if (patience_ == 0) {
-      impatient_ = true;
+    if (evaluationsLeft_ == 0) {
+      limitReached_ = true;
       return false;
     }
-    --patience_;
+    --evaluationsLeft_;
   }
   return evaluate(node).fit == Fit::suits;
 }
 
 void NodeChoice::evaluateAll() {
-  patience_ = static_cast<std::size_t>(-1);
-  impatient_ = false;
+  evaluationsLeft_ = static_cast<std::size_t>(-1);
+  limitReached_ = false;
   if (!onlyNode_.empty())
     evaluate(onlyNode_);
   else

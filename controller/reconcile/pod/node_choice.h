@@ -1,5 +1,5 @@
 // Nodes that suit one pod now, for the decision where its claims go. A node is evaluated when the decision reaches it.
-// That happens under the cluster view's lock, so the number is limited, and the rest is evaluated outside of it.
+// That happens under the allocator's lock, so the number is limited, and the rest is evaluated outside of the lock.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ class NodeChoice {
   NodeChoice(cache::Stores& stores, const core::Pod& pod, std::vector<core::NodeSelector> volumes, std::string onlyNode,
              std::function<bool(std::string_view node)> rejected);
 
-  /// True if the node suits the pod now. False for a node that was not evaluated because of setPatience().
+  /// True if the node suits the pod now. False for a node that was not evaluated because of limitEvaluations().
   bool suits(std::string_view node);
   /// Limits how many more nodes may be evaluated; nodes evaluated before do not count.
-  void setPatience(std::size_t nodes) { patience_ = nodes; }
+  void limitEvaluations(std::size_t nodes) { evaluationsLeft_ = nodes; }
   /// True if suits() may have returned false only because of that limit.
-  bool impatient() const { return impatient_; }
+  bool limitReached() const { return limitReached_; }
   void evaluateAll();
   /// After evaluateAll(): true if the node suits, or would suit without the pods that use claims and are not replaced.
   bool suitsOnceFree(std::string_view node);
@@ -73,8 +73,8 @@ class NodeChoice {
   const cache::PodRequests requests_;
   std::unordered_map<std::string, Verdict> seen_;
   std::map<std::string, int64_t> reasons_;
-  std::size_t patience_ = static_cast<std::size_t>(-1);
-  bool impatient_ = false;
+  std::size_t evaluationsLeft_ = static_cast<std::size_t>(-1);
+  bool limitReached_ = false;
   int64_t podsWaitingForNodeResources_ = 0, evictable_ = 0;
 };
 

@@ -94,7 +94,8 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
     }
   auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
-  const bool chosen = !context_.waiting.chosen.nodeOf(pod).empty();  // then the scheduler's own backoff is enough
+  const bool chosen =
+      !context_.waiting.chosen.nodeOf(pod).empty();  // by another scheduler, which has a backoff of its own
   if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
   auto volumes = context_.volumes.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
@@ -122,7 +123,7 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
     return notifyBinder(pod, noneFits(pod, used, *choice, together, nodes, stop));
   }
   removeNodeResourceWait(core::keyOf(pod.metadata));
-  if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised the capacity meanwhile
+  if (!nodes.promise(together.decisions.front().node)) {  // another pod has taken the capacity meanwhile
     for (const auto& ask : choice->asks) context_.cluster.forget(ask.claimUid);
     return Outcome::requeueNow();
   }
@@ -379,12 +380,12 @@ scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::Sched
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   if (!nodes.ranked()) {
-    nodes.setPatience(kMaxNodesUnderLock);
+    nodes.limitEvaluations(kMaxNodesUnderLock);
     together = within(suits);
     if (!together.decisions.empty()) return together;
-    const bool impatient = nodes.impatient();
+    const bool limitReached = nodes.limitReached();
     nodes.evaluateAll();
-    if (impatient && nodes.anySuits()) together = within(suits);
+    if (limitReached && nodes.anySuits()) together = within(suits);
     if (!together.decisions.empty()) return together;
   } else {
     nodes.evaluateAll();

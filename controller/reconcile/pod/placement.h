@@ -53,14 +53,15 @@ class PodPlacement {
 
  private:
   using Requests = std::vector<allocator::Allocator::SchedulingRequest>;
-  /// Tries combinations of the claims' alternatives in the order of scheduler::Combinations and returns the first one
-  /// that fits. If none fits, tries the first combination on nodes where the scheduler can evict pods for this pod. If
-  /// that fails too, `excess` is set only if a quota excludes all combinations, and `alone` is true for a claim of
-  /// which any alternative fits by itself.
+  /// Result of decideFirst().
   struct Tried {
     scheduler::Together together;
     bool firstOverQuota = false;  ///< a quota excludes the first combination: no node would help it
   };
+  /// Tries combinations of the claims' alternatives in the order of scheduler::Combinations and returns the first one
+  /// that fits. If none fits, tries the first combination on nodes where the scheduler can evict pods for this pod. If
+  /// that fails too, together.excess is set only if a quota excludes all combinations, and together.alone is true for a
+  /// claim of which any alternative fits by itself.
   Tried decideFirst(const Choice& choice, NodeChoice& nodes);
   /// Places all requests on one node without evictions.
   scheduler::Together decide(Requests asks, NodeChoice& nodes);

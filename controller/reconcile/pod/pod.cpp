@@ -56,7 +56,7 @@ Outcome PodSync::awaitEnd(const core::Pod& pod, const PodObstacle& obstacle) {
                     });
   if (ours && obstacle.reason != reason::kWaitingForConsumer)
     events_.report(pod, {}, obstacle.reason, obstacle.reason, obstacle.message);
-  return Outcome::done();  // the end of the obstacle is an event of the pod or its namespace
+  return Outcome::done();  // the end of the obstacle changes the pod or its namespace, which requeues the pod
 }
 
 Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<UsedClaim>& used, std::stop_token stop) {
@@ -66,7 +66,7 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<UsedClaim>& u
     return !one.device && context_.cluster.decidedInGang(one.claim->metadata.uid);
   });
   if (open) {
-    if (!promised) context_.stores.usage.unplan(key);  // until it is promised a node again
+    if (!promised) context_.stores.usage.unplan(key);  // until promise() counts it on a node again
   } else {
     placement_.removeNodeResourceWait(key);
     plan(pod, used);
@@ -122,7 +122,7 @@ std::optional<std::vector<UsedClaim>> PodSync::claimsOf(const core::Pod& pod, st
   std::vector<UsedClaim> used;
   if (const auto pending = v1alpha::pendingClaim(pod)) {
     if (events_.reportUnstamped(pod, pending->templateName, stop)) *lacks = "template " + pending->templateName;
-    return std::nullopt;  // the stamped ResourceClaim is an event of the pod
+    return std::nullopt;  // the ResourceClaim, once stamped, enqueues the pod
   }
   const auto annotated = v1alpha::annotatedClaims(pod);
   std::set<std::string> names;
@@ -132,7 +132,7 @@ std::optional<std::vector<UsedClaim>> PodSync::claimsOf(const core::Pod& pod, st
     auto claim = context_.stores.claims.get(claimKeyOf);
     const auto resourceClaim = context_.stores.resourceClaims.get(claimKeyOf);
     // Pods and claims arrive by different watches. A claim that is yet to be made for a stamped ResourceClaim is not
-    // read: its creation is an event.
+    // read: its creation requeues the pod.
     const bool stamped = entry.state == v1alpha::PodClaimState::stamped || (resourceClaim && asks(*resourceClaim));
     if (!claim && gated(pod) && !stamped) {
       const auto now = context_.writer.read<cache::Claim>(claimKeyOf, {}, stop);
@@ -140,9 +140,9 @@ std::optional<std::vector<UsedClaim>> PodSync::claimsOf(const core::Pod& pod, st
     }
     if (!claim) {
       if (resourceClaim && ResourceClaimBridge::isOthers(*resourceClaim) && annotated.count(entry.claim) == 0)
-        continue;  // another driver's: nothing to wait for
+        continue;  // a claim of another driver: nothing to wait for
       if (events_.reportMissing(pod, entry, resourceClaim.get())) *lacks = "claim " + entry.claim;
-      return std::nullopt;  // the claim's creation is an event
+      return std::nullopt;  // the creation of the claim requeues the pod
     }
     if (resourceClaim && asks(*resourceClaim) && madeFor(*claim) != resourceClaim->metadata.uid) {
       if (madeFor(*claim).empty()) {
@@ -152,7 +152,7 @@ std::optional<std::vector<UsedClaim>> PodSync::claimsOf(const core::Pod& pod, st
             "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim: give one of them "
             "another name");
       }
-      return std::nullopt;  // the end of the earlier ResourceClaim or claim is an event
+      return std::nullopt;  // the end of the earlier ResourceClaim or claim requeues the pod
     }
     if (claim->metadata.deleting()) {
       *lacks = "claim " + entry.claim;

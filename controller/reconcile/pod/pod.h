@@ -7,7 +7,7 @@
 //   claimsOf          a claim is not stamped from its template yet, does not exist, or is being deleted
 //   leaveToScheduler  only with a scheduler that uses our extender: a claim's class or plugin refuses (choiceOf)
 //   PodColocation     claims are on several nodes, and some can move
-//   awaitRound         a claim has no device, and other pods of the claim choose its node (consumer_rounds.h)
+//   awaitRound        a claim has no device, and other pods of the claim choose its node (consumer_rounds.h)
 //   PodPlacement      a claim has no device: its class or plugin refuses (choiceOf); several choices failed and the
 //                     next one is in backoff; a quota is exceeded (overQuota); a preemption is under way (noneFits); no
 //                     node has capacity and suits (noFit); the API server refused the device (writeIntents). For an

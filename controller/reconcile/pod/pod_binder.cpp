@@ -98,7 +98,7 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
     const auto resourceClaim = stores_.resourceClaims.get(key);
     if (!claim && resourceClaim && !ResourceClaimBridge::ours(*resourceClaim) &&
         resourceClaim->deviceClassName != keys::kDeviceClass)
-      continue;  // another driver's
+      continue;  // a claim of another driver
     const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
     const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&
                        device->spec.nodeName == node && claim->status.phase == phase::kBound;
@@ -126,7 +126,7 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
   for (const auto& name : usedOrAnnotated(pod)) {
     const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
     if (!claim && !demand.later.empty()) return demand.later;
-    if (!claim) continue;  // another driver's
+    if (!claim) continue;  // a claim of another driver
     if (const auto device = deviceOf(stores_, *claim)) {
       if (isLeft(*device)) return "claim " + name + " is leaving its device: " + device->status.message;
       continue;

@@ -33,7 +33,7 @@ std::size_t PodEvents::size() const {
 
 bool PodEvents::reportUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop) {
   const core::ObjectKey key{pod.metadata.namespace_, name};
-  if (!gated(pod)) return false;  // the template may be another driver's
+  if (!gated(pod)) return false;  // the template may belong to another driver
   const auto reported = [&](const std::string& of, std::string_view why, const std::string& message) {
     reportObject(pod, of, why, message);
     return true;
@@ -57,7 +57,7 @@ bool PodEvents::reportMissing(const core::Pod& pod, const v1alpha::PodClaim& ent
                               const core::ResourceClaim* resourceClaim) {
   const auto& claim = entry.claim;
   if (resourceClaim == nullptr && entry.state == v1alpha::PodClaimState::stamped)
-    return false;  // it comes by another watch
+    return false;  // the ResourceClaim exists, but arrives by another watch
   if (resourceClaim == nullptr || (resourceClaim->deviceClassName != keys::kDeviceClass && !asks(*resourceClaim))) {
     reportClaim(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
     return true;

@@ -40,15 +40,16 @@ bool PodUngate::suitsAnotherPod(const core::Pod& pod, const std::vector<UsedClai
 
 Outcome PodUngate::reconcile(const core::Pod& pod, const std::vector<UsedClaim>& used, std::stop_token stop) {
   for (const auto& one : used) {
-    // A pin is permanent, so never pin to hardware that is gone. The end of the Lost state is an event.
+    // A pin is permanent, so never pin to hardware that is gone. The end of the Lost state requeues the pod.
     if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
-    if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();  // being rolled back
-    if (isLeft(*one.device)) return Outcome::done();  // the end of the mark is an event
+    if (one.device->metadata.deleting() && !committed(*one.device))
+      return Outcome::done();                         // the intent is being rolled back
+    if (isLeft(*one.device)) return Outcome::done();  // the end of the mark requeues the pod
     // The claim becomes Lost soon, or its card returns.
     if (one.device->status.reason == reason::kCardGone) return Outcome::after(context_.timeouts.lostCardInterval);
   }
   if (const auto apart = claimsOnDifferentNodes(pod, used)) return *apart;
-  if (!areAllAllocated(pod, used)) return Outcome::done();  // each allocation is an event
+  if (!areAllAllocated(pod, used)) return Outcome::done();  // each allocation requeues the pod
   const bool anyBound =
       std::any_of(used.begin(), used.end(), [](const auto& one) { return one.device->status.phase == phase::kBound; });
   const auto& node = used.front().device->spec.nodeName;

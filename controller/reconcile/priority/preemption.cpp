@@ -190,7 +190,7 @@ std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& a
     // stands for the next decision.
     const base::MutexLock lock(mutex_);
     const auto at = clock_.now();
-    auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
+    auto& until = searchBackoffs_["fits/" + asked.claims.front()->metadata.uid].until;
     if (until <= at) until = at + timeouts_.maxSearchBackoff;
     if (until - at > timeouts_.maxSearchBackoff - timeouts_.nominationFitTimeout) return now;
     now.clear();
@@ -381,7 +381,7 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   }
   for (const auto& name : names) {
     const auto device = stores_.devices.get({"", name});
-    if (!device) return {};  // gone meanwhile
+    if (!device) return {};  // the device is gone meanwhile
     const auto nomination = firstOn.find(device->spec.nodeName);
     // 0: it is on another node, as it frees quota or belongs to a victim's gang.
     nominations[nomination == firstOn.end() ? 0 : nomination->second].victims.push_back(name);
@@ -393,36 +393,37 @@ void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::
                               bool moreSoon) {
   const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
-  const int rests = found == SearchResult::victims ? kBackoffPerPlan : kBackoffPerFailedSearch;
-  restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, timeouts_.maxSearchBackoff);
-  const auto before = restingUntil_.find(claimUid);
-  const auto longer = before == restingUntil_.end() ? timeouts_.firstSearchBackoff
-                                                    : std::min(before->second.rest * 2, timeouts_.maxSearchBackoff);
-  std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
+  const int factor = found == SearchResult::victims ? kBackoffPerPlan : kBackoffPerFailedSearch;
+  searchesPausedUntil_ = now + std::min<base::Clock::Steady::duration>(took * factor, timeouts_.maxSearchBackoff);
+  const auto before = searchBackoffs_.find(claimUid);
+  const auto longer = before == searchBackoffs_.end()
+                          ? timeouts_.firstSearchBackoff
+                          : std::min(before->second.duration * 2, timeouts_.maxSearchBackoff);
+  std::erase_if(searchBackoffs_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
   if (found == SearchResult::victims) return;
-  const auto rest = moreSoon ? longer : timeouts_.maxSearchBackoff;
-  restingUntil_[claimUid] = {now + rest, rest, found == SearchResult::cutShort, moreSoon};
+  const auto duration = moreSoon ? longer : timeouts_.maxSearchBackoff;
+  searchBackoffs_[claimUid] = {now + duration, duration, found == SearchResult::cutShort, moreSoon};
 }
 
 std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
   return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(time - clock_.now()));
 }
 
-std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const {
-  const auto known = restingUntil_.find(claimUid);
-  return known == restingUntil_.end() ? std::chrono::milliseconds(0) : until(known->second.until);
+std::chrono::milliseconds Preemption::ownBackoff(const std::string& claimUid) const {
+  const auto known = searchBackoffs_.find(claimUid);
+  return known == searchBackoffs_.end() ? std::chrono::milliseconds(0) : until(known->second.until);
 }
 
 std::chrono::milliseconds Preemption::searchBackoff(const std::string& claimUid) const {
   const base::MutexLock lock(mutex_);
-  return std::max(ownRest(claimUid), until(restUntil_));
+  return std::max(ownBackoff(claimUid), until(searchesPausedUntil_));
 }
 
 std::string Preemption::noVictimsMessage(const std::string& claimUid, const std::string& whom,
                                          const std::string& parts) const {
   const base::MutexLock lock(mutex_);
-  if (ownRest(claimUid).count() == 0) return {};
-  return restingUntil_.at(claimUid).cut
+  if (ownBackoff(claimUid).count() == 0) return {};
+  return searchBackoffs_.at(claimUid).cut
              ? "preemption: no victims found for " + whom + " before the search timed out"
              : "preemption: evicting every preemptible claim of lower priority would still not free enough capacity "
                "for all " +
@@ -432,16 +433,16 @@ std::string Preemption::noVictimsMessage(const std::string& claimUid, const std:
 std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order, const std::string& queueKey) {
   const base::MutexLock lock(mutex_);
   const auto& uid = order.age.uid;
-  if (const auto own = ownRest(uid); own.count() > 0)
-    return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
-  if (until(restUntil_).count() == 0) return {};
+  if (const auto own = ownBackoff(uid); own.count() > 0)
+    return searchBackoffs_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
+  if (until(searchesPausedUntil_).count() == 0) return {};
   planQueue_.wait(order, queueKey);
   return timeouts_.maxSearchBackoff;
 }
 
 PlanQueue::NextPlan Preemption::nextPlan() {
   const base::MutexLock lock(mutex_);
-  return planQueue_.next(until(restUntil_));
+  return planQueue_.next(until(searchesPausedUntil_));
 }
 
 std::unique_lock<base::Mutex> Preemption::tryLockPlanning(const std::string& claimUid) {

@@ -60,7 +60,7 @@ VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, c
 /// Returns a function from a victim to the devices that are released with it: those of its gang, else its own.
 allocator::Allocator::VictimGroup victimGroups(const cache::Stores& stores);
 
-/// Thread-safe. Stores, view and clock must outlive it.
+/// Thread-safe. Stores, allocator and clock must outlive it.
 class Preemption {
  public:
   Preemption(const cache::Stores& stores, allocator::Allocator& cluster, base::Clock& clock, const Timeouts& timeouts)
@@ -109,8 +109,8 @@ class Preemption {
   /// PlanQueue::next() with the remaining pause of searches.
   PlanQueue::NextPlan nextPlan();
   /// Describes the victims and the obstacles to their eviction, for readers of that namespace. They may be unable to
-  /// read other namespaces, so claims there are only counted. rooms: of one claim, or of several that are planned for
-  /// together.
+  /// read other namespaces, so claims there are only counted. nominations: of one claim, or of several that are planned
+  /// for together.
   std::string text(std::span<const v1alpha::Nomination> nominations, const std::string& reader) const;
   /// Describes the preemptor for readers of that namespace, as text() does.
   std::string textFor(const cache::Claim& preemptor, const std::string& reader) const;
@@ -180,7 +180,7 @@ class Preemption {
   enum class SearchResult { victims, noVictims, cutShort };
   /// Records a search. took: its processor time. moreSoon: Candidates::moreSoon.
   void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found, bool moreSoon);
-  std::chrono::milliseconds ownRest(const std::string& claimUid) const EGPU_REQUIRES(mutex_);
+  std::chrono::milliseconds ownBackoff(const std::string& claimUid) const EGPU_REQUIRES(mutex_);
   std::chrono::milliseconds until(base::Clock::Steady time) const;  // not negative
 
   const cache::Stores& stores_;
@@ -193,14 +193,14 @@ class Preemption {
   base::Mutex planning_;
   mutable base::Mutex mutex_;
   std::map<std::string, HeldUp> heldUp_ EGPU_GUARDED_BY(mutex_);  ///< by device
-  struct InVain {
+  struct SearchBackoff {
     base::Clock::Steady until;
-    std::chrono::milliseconds rest;
-    bool cut = false;       ///< the search did not try all candidates
-    bool moreSoon = false;  ///< a search after the backoff may find candidates that this one lacked
+    std::chrono::milliseconds duration;  ///< length of this backoff, from which the next one is computed
+    bool cut = false;                    ///< the search did not try all candidates
+    bool moreSoon = false;               ///< a search after the backoff may find candidates that this one lacked
   };
-  std::map<std::string, InVain> restingUntil_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
-  base::Clock::Steady restUntil_ EGPU_GUARDED_BY(mutex_){};             ///< pause after the last search, for any claim
+  std::map<std::string, SearchBackoff> searchBackoffs_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
+  base::Clock::Steady searchesPausedUntil_ EGPU_GUARDED_BY(mutex_){};  ///< pause after the last search, for any claim
 };
 
 }  // namespace egpu::reconcile

@@ -113,7 +113,8 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
   const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);
   if (preemption_.planQueue().done(claim.metadata.uid)) context_.enqueue(plansKey());
-  const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
+  const auto current =
+      context_.stores.claims.get(core::keyOf(claim.metadata));  // its status has the nomination of the last plan
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
   if (!nomination) return std::nullopt;
@@ -133,7 +134,7 @@ std::vector<ClaimPtr> Preemptor::preemptionGroup(const ClaimPtr& preemptor) cons
   const auto gang = gangOf(context_.stores, *preemptor);
   if (!gang) return {};
   auto members = gangs_.openOf(*preemptor, *gang);
-  return members.lacks.empty() && !members.oneLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
+  return members.lacks.empty() && !members.memberLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
 }
 
 std::vector<ClaimPtr> Preemptor::claimsOfOnlyPod(const ClaimPtr& claim) const {

@@ -301,7 +301,7 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     return Outcome::requeueNow();  // the need is checked again before the next eviction
   }
-  // The end of its pods, and of their reservations, is an event.
+  // The end of its pods, and of their reservations, requeues the claim.
   if (resourceClaim.state == ResourceClaimBridge::Release::inUse || !pods.empty()) return Outcome::done();
   const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());

@@ -99,7 +99,7 @@ base::Status ClaimResize::shrinkLedgerEntries(const cache::Claim& claim, const c
   if (countsMore(context_.stores, device)) {
     const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
     if (!used.ok()) return used.status();
-    if (*used) return context_.binder.restoreEntries(device, false, stop);  // their end is an event
+    if (*used) return context_.binder.restoreEntries(device, false, stop);  // the end of the pods requeues the claim
   }
   return context_.binder.writeEntries(device, stop);
 }

@@ -69,16 +69,16 @@ class ClaimResize {
  private:
   /// Handles requests that the device neither has nor is on its way to: writes R1, or reports why not.
   Outcome retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// R1 of a claim of whole cards whose memory changed.
+  /// Writes R1 for a claim of whole cards if the memory of its cards changed.
   std::optional<Outcome> followCards(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// R5, except amounts that running pods started with.
+  /// Writes R5, except for amounts that running pods started with.
   base::Status shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
                       std::stop_token stop);
   /// Reports a resize that its cards or its quotas have no capacity for.
   Outcome noResize(const cache::Claim& claim, const cache::Gpu& device,
                    const allocator::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing);
-  /// R2 to R4 for the current target.
+  /// Executes R2 to R4 for the current target.
   Outcome applyTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Rolls the target back to the amounts in force because it cannot be reached.
   Outcome rollBackTarget(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,

@@ -130,7 +130,7 @@ Outcome ResourceClaimAdopter::step(const core::ObjectKey& key, std::stop_token s
   if (madeFor(*claim) != resourceClaim->metadata.uid)
     report(*resourceClaim,
            "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
-  return Outcome::done();  // the claim's own steps continue; its deletion is an event
+  return Outcome::done();  // the claim's own steps continue; its deletion requeues this key
 }
 
 std::optional<Outcome> ResourceClaimAdopter::ownerGone(const cache::Claim& claim, std::stop_token stop) {
@@ -142,7 +142,7 @@ std::optional<Outcome> ResourceClaimAdopter::ownerGone(const cache::Claim& claim
 }
 
 Outcome ResourceClaimAdopter::remove(const cache::Claim& claim, std::stop_token stop) {
-  const auto status = writer_.remove(claim, stop);  // its last event requeues this key
+  const auto status = writer_.remove(claim, stop);  // the end of the claim requeues this key
   return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 
@@ -166,8 +166,8 @@ std::optional<Outcome> ResourceClaimAdopter::allocatedBefore(const core::Resourc
     const auto device = writer_.read<cache::Gpu>({"", resourceClaim.allocation->device}, {}, stop);
     if (!device.ok() && device.status().code() != base::Code::notFound) return Outcome::retry(device.status());
     const auto& ref = device.ok() ? device->spec.claimRef : std::nullopt;
-    // The device's removal of the allocation is an event. Another claim's device would never remove it: it was written
-    // by hand.
+    // The device's step removes the allocation, and that requeues this key. Another claim's device would never remove
+    // it: it was written by hand.
     if (ref && core::ObjectKey{ref->namespace_, ref->name} == core::keyOf(resourceClaim.metadata))
       return Outcome::done();
   }

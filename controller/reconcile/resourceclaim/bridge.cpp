@@ -126,7 +126,8 @@ base::Result<core::ResourceClaim> ResourceClaimBridge::create(const cache::Claim
   if (code != base::Code::alreadyExists && code != base::Code::unknownOutcome && code != base::Code::deadline)
     return written;
   auto there = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
-  // It was not created, or is gone again. Neither is an event, so the failed write is returned for a retry.
+  // The ResourceClaim was not created, or is gone again. Neither causes an event, so the failed write is returned for
+  // a retry.
   if (there.status().code() == base::Code::notFound) return written;
   return there;
 }
@@ -285,7 +286,7 @@ void ResourceClaimBridge::forget(const core::ObjectKey& claim) {
 
 void ResourceClaimBridge::forgetGone(const core::ObjectKey& claim) {
   const base::MutexLock lock(mutex_);
-  if (stores_.resourceClaims.get(claim)) return;  // created again
+  if (stores_.resourceClaims.get(claim)) return;  // it was created again
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
   unchangeable_.erase(claim.str());
@@ -308,7 +309,7 @@ ResourceClaimBridge::Released ResourceClaimBridge::release(const core::ObjectKey
     }
     return {Release::failed, read.status(), {}};
   }
-  if (!of(*read, claimUid, device)) return {};  // another claim's: not a reason to wait
+  if (!of(*read, claimUid, device)) return {};  // a ResourceClaim of another claim is no reason to wait
   if (asks(*read) && !read->metadata.deleting()) return takeBack(*read, stop);
   return releaseConsumers(std::move(*read), stop);
 }
@@ -387,7 +388,7 @@ Outcome ResourceClaimBridge::step(const core::ObjectKey& key, std::stop_token st
   }
   auto read = writer_.read<core::ResourceClaim>(key, resourceClaim->metadata.uid, stop);
   if (!read.ok()) return read.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(read.status());
-  // A newer version is an event of its own.
+  // A newer version has an event of its own, which requeues the key.
   if (read->metadata.resourceVersion != resourceClaim->metadata.resourceVersion) return Outcome::requeueNow();
   const auto released = releaseConsumers(std::move(*read), stop);  // (S4)
   return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();

@@ -62,14 +62,15 @@ class ResourceClaimBridge {
   /// Deletes a ResourceClaim that was just read and is no longer needed, unless it is external (adopter.h) and not ours
   /// to delete. Removes its finalizer once no pod reserves it.
   Released releaseConsumers(core::ResourceClaim resourceClaim, std::stop_token stop);
-  /// Removes an allocation that no pod reserves, so that the claim can move. done() once there is none.
+  /// Removes an allocation that no pod reserves, so that the claim can move.
   base::Status withdraw(const core::ResourceClaim& resourceClaim, std::stop_token stop);
 
   /// (S4) Removes a ResourceClaim of ours whose claim is gone.
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
 
-  /// Resets all backoffs after a node changed, so that cleared allocations are written again at once; so does a change
-  /// of the claim's live pods. Returns the claims whose allocation was written more than once.
+  /// Resets all backoffs after a node changed, so that cleared allocations are written again at once. (A change of a
+  /// claim's live pods resets the backoff of that claim.) Returns the claims whose allocation was written more than
+  /// once.
   std::vector<core::ObjectKey> resetAllBackoff();
 
   /// Number of ResourceClaims with state here; for tests.

@@ -19,7 +19,7 @@
 namespace egpu::reconcile {
 
 /// Reason for people why a node is rejected for a claim; NodeBackoff::text() has the details.
-inline constexpr std::string_view kLeftAlone = "not tried for a while after a refusal";
+inline constexpr std::string_view kNodeRejected = "not tried for a while after a refusal";
 
 /// Thread-safe.
 class NodeBackoff {

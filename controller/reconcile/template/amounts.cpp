@@ -128,7 +128,7 @@ Outcome AmountsSync::recreate(const core::ResourceClaimTemplate& made, std::stop
 }
 
 Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
-  const auto status = writer_.remove(made, stop);  // its deletion is an event
+  const auto status = writer_.remove(made, stop);  // its deletion requeues the key
   return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 

@@ -91,7 +91,7 @@ std::optional<Outcome> TemplateSync::ensure(const cache::ClaimTemplate& claims, 
         "a ResourceClaimTemplate of that name exists and is not this template's: delete it, or make a template of "
         "another name",
         stop);
-  if (made->metadata.deleting())  // its deletion is an event
+  if (made->metadata.deleting())  // its deletion requeues the key
     return report(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards",
                   stop);
   if (!matches(*made, claims)) return recreate(claims, *made, stop);
@@ -115,7 +115,7 @@ Outcome TemplateSync::recreate(const cache::ClaimTemplate& claims, const core::R
 }
 
 Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
-  const auto status = writer_.remove(made, stop);  // its deletion is an event
+  const auto status = writer_.remove(made, stop);  // its deletion requeues the key
   return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 

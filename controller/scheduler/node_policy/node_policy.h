@@ -8,6 +8,7 @@
 
 namespace egpu::scheduler {
 
+/// Order in which nodes with capacity are visited, by fill.
 enum class Walk { fullestFirst, emptiestFirst };
 
 /// The primary criterion. Ties are decided by the walk.
@@ -15,7 +16,7 @@ enum class NodeOrder {
   fill,            ///< the walk alone
   usedScore,       ///< the highest mean of the healthy cards' load scores (load_score.h)
   availableScore,  ///< highest mean of the healthy cards' scores for available capacity
-  fragmentation,   ///< the least loss (fragmentation/node_scoring.h), then the lower name; unpriced: the walk alone
+  fragmentation,   ///< least loss (fragmentation/node_scoring.h), then lower name; without prices: the walk alone
 };
 
 struct NodePolicy {

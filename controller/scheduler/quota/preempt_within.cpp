@@ -26,7 +26,7 @@ struct Giver {
   VictimLoss loss;
 };
 
-/// Search space of sets of givers for one list of lacks.
+/// Search space: sets of holders whose release covers one list of lacking amounts.
 struct Cover {
   const Lacks& lacks;
   std::vector<const Giver*> givers;  ///< ordered by loss, the smallest first
@@ -100,7 +100,8 @@ class PreemptingWithin {
     return asked;
   }
 
-  /// Returns the distinct lacks over the suitable card types. within: with some types nothing lacks.
+  /// Returns the lacking quota amounts for each suitable card type, without duplicates. within: set to true if the
+  /// request is within its quotas on some type.
   std::vector<Lacks> lacksByType(bool& within) const {
     std::vector<Lacks> all;
     for (const CardType& type : cluster_.state().types) {

@@ -37,11 +37,11 @@ class Freeing {
   using Cards = std::vector<CardId>;
   std::optional<Freed> each(const Cards& cards);
   std::optional<Freed> divided(const Cards& cards, bool all);
-  /// A card that can get a part of a total. Numbers are steps of the total.
+  /// A card that can get a part of a total. All numbers count steps of the total, except `cost`.
   struct CardPart {
     CardId card = kNone;
-    int64_t now = 0, empty = 0, part = 0;  ///< capacity now and when empty; required part
-    int64_t free = 0;                      ///< capacity without its limit of claims; equals `now` below the limit
+    int64_t now = 0, empty = 0, part = 0;  ///< capacity at present, and of the empty card; required part
+    int64_t free = 0;                      ///< as `now`, but ignoring the card's limit of claims
     int64_t gain = 0, cost = 0;            ///< gain and cost of releasing all that could be needed
   };
   /// Returns the cards that can get parts, the largest capacity first. all: each card must get one. nullopt:

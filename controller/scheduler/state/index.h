@@ -74,8 +74,8 @@ class NodeIndex {
   FoundNode fullest(const CardMix& mix, const Summary& least, Accept accept) const {
     FoundNode found;
     if (mix.root == kNone || descend(mix.root, least, accept, found) != Acceptance::yes) return found;
-    // The walk down meets equal nodes in reverse order of names, so look for the first name. Usually there is only one
-    // node.
+    // The descending walk visits equal nodes in reverse order of names, so look for the first name. Usually there is
+    // only one node.
     return firstOfItsFill(found.node) ? found : emptiest(mix, least, accept, found.fill);
   }
   /// Calls visit(NodeId, int64_t fill, int32_t number) for the nodes that reach `least` by their summary and have a

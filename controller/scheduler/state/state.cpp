@@ -137,7 +137,7 @@ void Cluster::State::dropFacts(CardId id) {
   facts[id] = nullptr;
 }
 
-void Cluster::State::tidyText() {
+void Cluster::State::compactStrings() {
   if (!text_.wasteful()) return;
   Arena tidy;
   for (const CardFacts*& f : facts)
@@ -254,7 +254,7 @@ void Cluster::State::removeNode(NodeId id) {
   nodeAllocations_.clear(node.allocations);
   refresh(id);
   dropIfUnused(id);
-  tidyText();
+  compactStrings();
 }
 
 void Cluster::State::upsertCard(const CardInfo& info) {
@@ -284,7 +284,7 @@ void Cluster::State::upsertCard(const CardInfo& info) {
   card.limiter = limiter;
   // A card without a node name can be looked up and charged, but is never chosen.
   if (!info.card.nodeName.empty()) attach(id, obtainNode(info.card.nodeName));
-  tidyText();
+  compactStrings();
 }
 
 void Cluster::State::removeCard(CardId id) {
@@ -299,7 +299,7 @@ void Cluster::State::removeCard(CardId id) {
   cardIds_.erase(NameTable::hashOf(facts[id]->name()), id);
   dropFacts(id);
   releaseCard(id);
-  tidyText();
+  compactStrings();
 }
 
 void Cluster::State::take(CardId id, std::string_view uid, const Amount& charged, const NodeAmount& ofNode) {

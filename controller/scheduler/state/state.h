@@ -192,7 +192,7 @@ struct Cluster::State {
   /// Removes a node that has neither a Node object nor cards.
   void dropIfUnused(NodeId id);
   /// Moves all strings to a new arena if much of the old one is unused.
-  void tidyText();
+  void compactStrings();
 
   /// Moves a card's data; `from` becomes unused, `to` must be free.
   void moveCard(CardId from, CardId to);

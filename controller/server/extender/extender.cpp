@@ -25,7 +25,7 @@ constexpr uint8_t kHighest = 10;  // kube-scheduler's MaxExtenderPriority
 constexpr const char* kNoCapacity = "not enough free capacity for the pod's ElasticGPU claims";
 constexpr const char* kReserved =
     "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
-constexpr const char* kLeftAlone = "in backoff for the pod's ElasticGPU claims";
+constexpr const char* kNodeRejected = "in backoff for the pod's ElasticGPU claims";
 
 http::Response answer(std::string body) {
   http::Response response;
@@ -143,16 +143,16 @@ Extender::Judged Extender::scoreNodes(const ExtenderArgs& args, const PodDemand&
       if (args.names[i] != demand.node) judged.fate[i] = elsewhere;
   }
   if (demand.asks.empty()) return judged;
-  const auto noCapacity = reason(kNoCapacity), reserved = reason(kReserved), leftAlone = reason(kLeftAlone);
+  const auto noCapacity = reason(kNoCapacity), reserved = reason(kReserved), rejected = reason(kNodeRejected);
   const auto withheld = cluster_.queries().nodesWithheldFrom(demand.asks);
-  const bool any = reconciler_.leavesAnyAlone(demand.asks);
+  const bool any = reconciler_.hasRejectedNode(demand.asks);
   const auto& all = args.names;
   const auto record = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
     judged.score[i] = verdict.score;
     if (!verdict.fits)
       judged.fate[i] = withheld.contains(all[i]) ? reserved : noCapacity;
-    else if (any && reconciler_.leavesAlone(demand.asks, all[i]))
-      judged.fate[i] = leftAlone;
+    else if (any && reconciler_.isNodeRejected(demand.asks, all[i]))
+      judged.fate[i] = rejected;
   };
   if (demand.node.empty()) {
     const auto verdicts = verdictsFor(demand, all, demand.devices, what);
@@ -227,7 +227,7 @@ bool Extender::fitsWithout(const PodDemand& demand, const codec::NodeVictims& vi
   without.insert(without.end(), demand.devices.begin(), demand.devices.end());
   const std::string_view only = victims.node;
   return verdictsFor(demand, {&only, 1}, without, scheduler::Judge::fit).front().fits &&
-         !reconciler_.leavesAlone(demand.asks, victims.node);
+         !reconciler_.isNodeRejected(demand.asks, victims.node);
 }
 
 http::Response Extender::preempt(std::string_view body) {

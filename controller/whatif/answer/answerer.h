@@ -36,7 +36,7 @@ class Answerer {
   static void chooseAlternative(const Question& question, const Deadline& deadline, scheduler::Situation& situation,
                                 Subject& subject);
   ResizeLimits resizeLimits() const;
-  void asChanged(Subject& subject, const StepsToTry& trying) const;
+  void updateSubject(Subject& subject, const StepsToTry& trying) const;
   void forecastEach(const Question& question, const Deadline& deadline, ForecastAnswers& answers) const;
   void planMoves(const Question& question, const Deadline& deadline, DefragAnswer& answer,
                  const scheduler::Movers& movers) const;

@@ -38,7 +38,7 @@ base::Result<Answer> Answerer::simulate(const Question& question, const Deadline
   if (!trying) return question.ofStep(trying.status());
   SimulateAnswer answer;
   answer.subject = std::move(*about);
-  if (answer.subject && answer.subject->exists) asChanged(*answer.subject, *trying);
+  if (answer.subject && answer.subject->exists) updateSubject(*answer.subject, *trying);
   auto snapshot = takeSnapshot(stores_, cluster_, deadline.pause());
   if (!trying->steps.empty()) {
     answer.asksWhatIf = true;
@@ -86,7 +86,7 @@ void Answerer::place(const Question& question, const Deadline& deadline, Snapsho
 
 /// Updates the subject of a resize step to its new requests. It may then have no request, because a bound claim is
 /// resized by the class recorded in its device.
-void Answerer::asChanged(Subject& subject, const StepsToTry& trying) const {
+void Answerer::updateSubject(Subject& subject, const StepsToTry& trying) const {
   const auto changed = trying.changed.find(claimKeyOf(subject.claim, {}));
   if (changed == trying.changed.end()) return;
   auto record = recordOf(stores_, changed->second, true);

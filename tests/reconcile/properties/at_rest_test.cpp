@@ -96,9 +96,9 @@ void refuseEvictions(Waiters& w) {
   w.line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/eviction"); };
 }
 
-constexpr milliseconds kReservationInterval = seconds(60);  ///< reconciler.cpp
-constexpr milliseconds kRefusedFor = seconds(300);          ///< claim.cpp
-constexpr milliseconds kPlaceTimeout = seconds(300);        ///< first_consumer.cpp
+constexpr milliseconds kReservationInterval = seconds(60);  ///< as Timeouts::reservationExpiryInterval
+constexpr milliseconds kRefusedFor = seconds(300);          ///< as Timeouts::provisionRefusalBackoff
+constexpr milliseconds kPlaceTimeout = seconds(300);        ///< as Timeouts::placementTimeout
 
 const std::vector<RestRow>& rows() {
   static const std::vector<RestRow> all{

@@ -16,7 +16,7 @@ namespace egpu::apiserver {
 /// Entry of Status.details.causes. `message` does not contain the field: `Invalid value: "x": must be …`.
 struct FieldError {
   std::string reason;  ///< FieldValueInvalid, FieldValueRequired, …
-  std::string field;   ///< spec.containers[0].name
+  std::string field;   ///< path, such as spec.containers[0].name
   std::string message;
   bool operator==(const FieldError&) const = default;
 };
