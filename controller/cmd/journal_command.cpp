@@ -152,7 +152,7 @@ void printNotes(const ReplaySummary& o) {
   };
   note(o.stretches - 1, "gaps in the journal; after each, the replay continues with the recorded cluster");
   note(o.given, "decisions can't be repeated and are taken as recorded");
-  note(o.guessed, "claims went to nodes without a recorded check; these are taken as suitable");
+  note(o.guessed, "claims went to nodes without a recorded check; these nodes are assumed to be suitable");
   if (!o.firstDifferent.empty())
     std::printf("first difference: %s\n", whatif::forTerminal(o.firstDifferent, false).c_str());
 }

@@ -112,7 +112,7 @@ http::Response Moves::answer(const http::Request& request, std::stop_token stop)
   }
   const auto asked = readQuery(request);
   if (!asked.wrong.empty()) return http::plain(400, asked.wrong);
-  if (!answering_.try_lock()) return later(409, "another move is being made", std::chrono::seconds(1));
+  if (!answering_.try_lock()) return later(409, "another move is in progress", std::chrono::seconds(1));
   const base::MutexLock lock(answering_, std::adopt_lock);
   if (auto waits = waitsFor()) return std::move(*waits);
   auto question = request;

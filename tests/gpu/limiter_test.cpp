@@ -315,7 +315,7 @@ TEST_F(LimiterTest, ADamagedUsagePage_NeitherCrashesNorLifts) {
     ASSERT_LE(fakeUsage(0).own, kLimit);
   }
   for (const Address a : held) EXPECT_EQ(release(a), success);
-  egpu_limiter_make_usage(files.usage);  // as an administrator would mend it; the process takes a slot again
+  egpu_limiter_make_usage(files.usage);  // as an administrator would repair it; the process takes a slot again
   ASSERT_EQ(alloc(&held.emplace_back(), kMiB), success);
   expectUsed(kMiB);
   EXPECT_EQ(cuda("cuModuleUnload", module), success);

@@ -300,7 +300,7 @@ def main(bin_dir):
             plant(Planted(front))
             status, value = check()
             found = value["findings"] if isinstance(value, dict) else []
-            r.check(f"{name}: one finding, {wanted}", [f["check"] for f in found] == [wanted] and found[0]["object"].startswith(of) and found[0]["mend"]
+            r.check(f"{name}: one finding, {wanted}", [f["check"] for f in found] == [wanted] and found[0]["object"].startswith(of) and found[0]["fix"]
                     and status == (3 if found[0]["level"] == "Error" else 0), (status, value))
         for name, plant in innocents():
             plant(Planted(front))

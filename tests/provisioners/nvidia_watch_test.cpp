@@ -164,7 +164,7 @@ TEST_F(WatchTest, WhatWasSeenUnderAnotherVersionOfTheDriverIsForgotten) {
   fake.file["devices"][0]["xids"].push_back(119);
   judged();
   EXPECT_TRUE(watch.release());
-  EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "", ""})) << "that it was let go alone mends nothing";
+  EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "", ""})) << "the release of the library repairs nothing";
   EXPECT_TRUE(watch.release());
   fake.file["driver"] = "550.54.14";
   EXPECT_EQ(illnesses(judged()), Words(4));

@@ -69,7 +69,7 @@ Json shortened(Json definition) {
 
 std::string linesOf(const Findings& found) {
   std::string out;
-  for (const auto& f : found) out += f.check + "  " + f.object + ": " + f.problem + "\n  mend: " + f.mend + "\n";
+  for (const auto& f : found) out += f.check + "  " + f.object + ": " + f.problem + "\n  fix: " + f.fix + "\n";
   return out.empty() ? "nothing found\n" : out;
 }
 

@@ -51,15 +51,15 @@ Findings checkCertificates(const Inventory& inventory) {
     int64_t left = 0;
     if (pem.empty()) continue;
     const auto object = "kubeconfig/" + field;
-    const char* mend = "kubeadm certs renew admin.conf  # or get a new kubeconfig from your administrator";
+    const char* fix = "kubeadm certs renew admin.conf  # or get a new kubeconfig from your administrator";
     if (!secondsLeft(pem, now, left))
-      found.push_back({Level::error, "certificate", object, "it can't be read", mend});
+      found.push_back({Level::error, "certificate", object, "it can't be read", fix});
     else if (left < 0)
       found.push_back(
-          {Level::error, "certificate", object, "it expired " + std::to_string(-left / kDay) + " days ago", mend});
+          {Level::error, "certificate", object, "it expired " + std::to_string(-left / kDay) + " days ago", fix});
     else if (left < kSoon)
       found.push_back(
-          {Level::warning, "certificate", object, "it expires in " + std::to_string(left / kDay) + " days", mend});
+          {Level::warning, "certificate", object, "it expires in " + std::to_string(left / kDay) + " days", fix});
   }
   for (const auto& request : inventory.of("CertificateSigningRequest")) {
     const auto name = textAt(request, {"metadata", "name"}), signer = textAt(request, {"spec", "signerName"});

@@ -33,7 +33,7 @@ void print(const Findings& found, const OutputFlags& flags) {
                       {"check", f.check},
                       {"object", f.object},
                       {"problem", f.problem},
-                      {"mend", f.mend}});
+                      {"fix", f.fix}});
     printValue({{"checks", kChecks},
                 {"errors", count(found, Level::error)},
                 {"warnings", count(found, Level::warning)},
@@ -51,7 +51,7 @@ void print(const Findings& found, const OutputFlags& flags) {
                      : f.level == Level::warning ? Tone::waiting
                                                  : Tone::plain,
                      color),
-               f.check, base::printable(f.object), base::printable(f.problem), base::printable(f.mend)});
+               f.check, base::printable(f.object), base::printable(f.problem), base::printable(f.fix)});
   std::string out = table.empty() ? "" : table.text(flags) + "\n";
   if (!flags.noHeaders)
     out += std::to_string(kChecks) + " checks: " + std::to_string(count(found, Level::error)) + " errors, " +

@@ -18,7 +18,7 @@ struct Finding {
   std::string check;    ///< name of the check, such as "crd"
   std::string object;   ///< "Kind/name"
   std::string problem;  ///< what is wrong
-  std::string mend;     ///< the line that mends it: a command, or a setting with its place
+  std::string fix;      ///< the line that fixes it: a command, or a setting with its place
 };
 using Findings = std::vector<Finding>;
 

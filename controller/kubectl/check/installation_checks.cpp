@@ -35,23 +35,23 @@ void checkPolicyKind(const Inventory& inventory, const std::string& kind, Findin
   const std::string bindings = kind + "Binding";
   for (const auto& wanted : expectedObjects(kind)) {
     const auto& policy = inventory.find(kind, nameOf(wanted));
-    const auto mend = "kubectl apply -k " + folderOf(kind);
+    const auto fix = "kubectl apply -k " + folderOf(kind);
     if (inventory.isRead(kind) && policy.is_null())
-      found.push_back({Level::error, "policy", refOf(wanted), "it is missing", mend});
+      found.push_back({Level::error, "policy", refOf(wanted), "it is missing", fix});
     else if (!policy.is_null() && expressionsOf(policy) != expressionsOf(wanted))
-      found.push_back({Level::error, "policy", refOf(wanted), "its expressions are not those of this version", mend});
+      found.push_back({Level::error, "policy", refOf(wanted), "its expressions are not those of this version", fix});
   }
   if (!inventory.isRead(bindings)) return;
   for (const auto& wanted : expectedObjects(bindings)) {
     const auto& binding = inventory.find(bindings, nameOf(wanted));
-    const auto mend = "kubectl apply -k " + folderOf(kind);
+    const auto fix = "kubectl apply -k " + folderOf(kind);
     if (binding.is_null()) {
-      found.push_back({Level::error, "policy-binding", refOf(wanted), "it is missing: the policy has no effect", mend});
+      found.push_back({Level::error, "policy-binding", refOf(wanted), "it is missing: the policy has no effect", fix});
     } else if (kind.starts_with("Validating")) {
       const auto& actions = at(binding, {"spec", "validationActions"});
       if (std::find(actions.begin(), actions.end(), "Deny") == actions.end())
         found.push_back({Level::error, "policy-binding", refOf(wanted),
-                         "validationActions lacks Deny: the policy rejects nothing", mend});
+                         "validationActions lacks Deny: the policy rejects nothing", fix});
     }
   }
 }
@@ -115,9 +115,9 @@ Findings checkDefinitions(const Inventory& inventory) {
   for (const auto& wanted : expectedObjects(kind)) {
     if (!inventory.isRead(kind)) break;
     const auto& crd = inventory.find(kind, nameOf(wanted));
-    const char* mend = "kubectl apply -k manifests/crd";
+    const char* fix = "kubectl apply -k manifests/crd";
     if (crd.is_null()) {
-      found.push_back({Level::error, "crd", refOf(wanted), "it is missing", mend});
+      found.push_back({Level::error, "crd", refOf(wanted), "it is missing", fix});
       continue;
     }
     const auto& conditions = at(crd, {"status", "conditions"});
@@ -132,19 +132,19 @@ Findings checkDefinitions(const Inventory& inventory) {
                        "kubectl describe crd " + nameOf(wanted) + "  # then rename or delete the other kind"});
     else if (!lacking.empty())
       found.push_back({Level::error, "crd-rules", refOf(wanted),
-                       "it lacks " + std::to_string(lacking.size()) + " validation rules of this version", mend});
+                       "it lacks " + std::to_string(lacking.size()) + " validation rules of this version", fix});
   }
   if (!inventory.isRead("DeviceClass") || !inventory.serves("resource.k8s.io/v1/deviceclasses")) return found;
   const auto& device = inventory.find("DeviceClass", "elasticgpu.io");
-  const char* mend = "kubectl apply -f manifests/admission/deviceclass.yaml";
+  const char* fix = "kubectl apply -f manifests/admission/deviceclass.yaml";
   if (device.is_null()) {
     found.push_back(
-        {Level::error, "device-class", "DeviceClass/elasticgpu.io", "it is missing: no ResourceClaim is valid", mend});
+        {Level::error, "device-class", "DeviceClass/elasticgpu.io", "it is missing: no ResourceClaim is valid", fix});
   } else {
     const auto& selectors = at(device, {"spec", "selectors"});
     if (selectors.empty() || textAt(selectors[0], {"cel", "expression"}) != "false")
       found.push_back({Level::error, "device-class", "DeviceClass/elasticgpu.io",
-                       "its selector is not \"false\": kube-scheduler may allocate cards by itself", mend});
+                       "its selector is not \"false\": kube-scheduler may allocate cards by itself", fix});
   }
   return found;
 }
@@ -161,20 +161,20 @@ Findings checkPolicies(const Inventory& inventory) {
 Findings checkRights(const Inventory& inventory) {
   Findings found;
   if (inventory.isStandalone()) return found;
-  const char* mend = "kubectl apply -k manifests/rbac";
+  const char* fix = "kubectl apply -k manifests/rbac";
   for (const char* kind : {"ClusterRole", "Role"})
     for (const auto& wanted : expectedObjects(kind)) {
       if (!inventory.isRead(kind)) continue;
       const auto& role = inventory.find(kind, nameOf(wanted), textAt(wanted, {"metadata", "namespace"}));
       if (role.is_null()) {
-        found.push_back({Level::error, "rights", refOf(wanted), "it is missing", mend});
+        found.push_back({Level::error, "rights", refOf(wanted), "it is missing", fix});
       } else if (const auto lacking = lackingRights(role, wanted); !lacking.empty()) {
-        found.push_back({Level::error, "rights", refOf(wanted), "it lacks: " + lacking, mend});
+        found.push_back({Level::error, "rights", refOf(wanted), "it lacks: " + lacking, fix});
       } else if (at(role, {"metadata", "labels"}) != at(wanted, {"metadata", "labels"}) &&
                  !at(wanted, {"metadata", "labels"}).is_null()) {
         for (const auto& [key, value] : at(wanted, {"metadata", "labels"}).items())
           if (at(role, {"metadata", "labels", key}) != value)
-            found.push_back({Level::error, "rights", refOf(wanted), "it lacks the label " + key, mend});
+            found.push_back({Level::error, "rights", refOf(wanted), "it lacks the label " + key, fix});
       }
     }
   for (const char* kind : {"ClusterRoleBinding", "RoleBinding"})
@@ -182,7 +182,7 @@ Findings checkRights(const Inventory& inventory) {
       if (!inventory.isRead(kind)) continue;
       const auto& binding = inventory.find(kind, nameOf(wanted), textAt(wanted, {"metadata", "namespace"}));
       if (binding.is_null()) {
-        found.push_back({Level::error, "rights", refOf(wanted), "it is missing", mend});
+        found.push_back({Level::error, "rights", refOf(wanted), "it is missing", fix});
         continue;
       }
       const auto& subjects = at(binding, {"subjects"});
@@ -193,7 +193,7 @@ Findings checkRights(const Inventory& inventory) {
                      textAt(each, {"namespace"}) == textAt(subject, {"namespace"});
             }))
           found.push_back(
-              {Level::error, "rights", refOf(wanted), "its subjects lack " + textAt(subject, {"name"}), mend});
+              {Level::error, "rights", refOf(wanted), "its subjects lack " + textAt(subject, {"name"}), fix});
     }
   return found;
 }

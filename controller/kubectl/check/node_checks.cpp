@@ -265,7 +265,7 @@ Findings checkForeign(const Inventory& inventory) {
 Findings checkVisibleDevices(const Inventory& inventory) {
   Findings found;
   const auto reachable = warnings(inventory, "Node", "CardsReachableWithoutClaim");
-  const char* mend =
+  const char* fix =
       "in /etc/nvidia-container-runtime/config.toml of each node: "
       "accept-nvidia-visible-devices-envvar-when-unprivileged = false; then kubectl apply -f "
       "manifests/admission/optional/visible-devices.yaml";
@@ -275,7 +275,7 @@ Findings checkVisibleDevices(const Inventory& inventory) {
       if (isLive(pod) && nodeOf(pod) == node && !usesClaims(pod) && !asksForAll(pod) && hasCudaImage(pod, image))
         pods += (pods.empty() ? "; images that may ask for all cards: " : ", ") +
                 textAt(pod, {"metadata", "namespace"}) + "/" + nameOf(pod) + " (" + image + ")";
-    found.push_back({Level::error, "visible-devices", "Node/" + node, message + pods, mend});
+    found.push_back({Level::error, "visible-devices", "Node/" + node, message + pods, fix});
   }
   for (const auto& pod : inventory.of("Pod"))
     if (isLive(pod) && hasCards(inventory, nodeOf(pod)) && !usesClaims(pod) && asksForAll(pod))
