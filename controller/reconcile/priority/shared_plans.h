@@ -25,7 +25,9 @@ namespace egpu::reconcile {
 /// Positions below a size, handed out in batches to several threads. Thread-safe.
 class Batches {
  public:
-  static constexpr std::size_t kBatch = 64;
+  /// A step of a worker handles one batch. A busy API server takes 0.2 s per eviction, so larger batches would occupy
+  /// the worker for more than a second.
+  static constexpr std::size_t kBatch = 4;
   struct Batch {
     std::size_t from = 0, to = 0;  ///< excluding `to`
     uint64_t round = 0;
