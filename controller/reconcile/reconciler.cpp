@@ -78,7 +78,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
       sweeper_(writer_, stores, provisioning_, events, timeouts_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
-          [this] { return claims_.wasBoundRecently(); }, timeouts_, options.auditor),
+          [this] { return claims_.changedRecently(); }, timeouts_, options.auditor),
       routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, templates_.amounts(), enqueue_) {
   stores.servedSchedulers = {options.schedulers.begin(), options.schedulers.end()};
   stores.servedSchedulers.insert(options.otherSchedulers.begin(), options.otherSchedulers.end());

@@ -1,6 +1,7 @@
 #include "controller/reconcile/writer.h"
 
 #include <map>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -90,6 +91,21 @@ base::Status Writer::readAll(std::span<const cache::Store<cache::Claim>::Ptr> cl
       stores_.observed(found);
   }
   return {};
+}
+
+base::Result<uint64_t> Writer::currentVersion(const cache::Claim& claim, std::stop_token stop) {
+  kube::ListOptions options;
+  options.namespace_ = claim.metadata.namespace_;
+  options.fieldSelector = "metadata.name=" + claim.metadata.name;
+  std::optional<cache::Claim> found;
+  const auto listed = client_.list<cache::Claim>(
+      options, [&found](cache::Claim&& each) { found = std::move(each); }, [&found] { found.reset(); },
+      std::move(stop));
+  if (!listed.ok()) return listed.status();
+  if (found) stores_.observed(*found);
+  if (!found || found->metadata.uid != claim.metadata.uid)
+    stores_.observedGone<cache::Claim>(core::keyOf(claim.metadata), claim.metadata.uid);
+  return cache::versionOf(listed->resourceVersion);
 }
 
 template <class T>

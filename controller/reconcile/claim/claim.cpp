@@ -31,7 +31,10 @@ Outcome ClaimSync::reconcile(const core::ObjectKey& key, const ClaimPtr& claim, 
   if (claim->metadata.deleting()) return reportHealth(*claim, release_.reconcileDeleted(claim, stop), stop);
   auto device = deviceOf(context_.stores, *claim);
   if (!device) return reconcileUnbound(claim, stop);
-  if (auto outcome = victim_.reconcile(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
+  if (auto outcome = victim_.reconcile(claim, device, stop)) {
+    changedAt_ = context_.clock.now();
+    return reportHealth(*claim, *std::move(outcome), stop);
+  }
   milliseconds again{0};
   if (auto outcome = incompleteGang_.reconcileBound(claim, device, &again, stop))
     return reportHealth(*claim, *std::move(outcome), stop);
@@ -185,7 +188,7 @@ Outcome ClaimSync::commit(const ClaimPtr& claim, const GpuPtr& device, std::stop
   context_.waiting.forgetChoice(claim->metadata.uid);
   const auto status = context_.status.writeBound(*claim, *device, stop);  // W6
   if (!status.ok()) return Outcome::nextState(status);
-  boundAt_ = context_.clock.now();
+  changedAt_ = context_.clock.now();
   return reconcileBound(*claim, *device, stop);
 }
 

@@ -50,9 +50,9 @@ class ClaimSync {
   Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop) { return gang_.reconcile(gang, std::move(stop)); }
   /// Reports on claims that a plugin's call for them takes long.
   Outcome reportSlowProvisioning(const std::string& plugin) { return intent_.reportSlowProvisioning(plugin); }
-  /// True if a claim was bound within bindingBurstTimeout, so that the summary of cards can wait.
-  bool wasBoundRecently() const {
-    return context_.clock.now() - boundAt_.load() < context_.timeouts.bindingBurstTimeout;
+  /// True if a claim was bound or evicted within bindingBurstTimeout, so that the summary of cards can wait.
+  bool changedRecently() const {
+    return context_.clock.now() - changedAt_.load() < context_.timeouts.bindingBurstTimeout;
   }
 
  private:
@@ -83,7 +83,7 @@ class ClaimSync {
   ClaimResize resize_;
   VictimSync victim_;
   ClaimRelease release_;
-  std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
+  std::atomic<base::Clock::Steady> changedAt_{base::Clock::Steady{}};
 };
 
 }  // namespace egpu::reconcile

@@ -223,8 +223,9 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
   for (auto& nomination : left)
     std::erase_if(nomination.victims, [&](const std::string& name) {
       const auto device = stores_.devices.get({"", name});
-      if (device && leaves(*device)) return false;
-      const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
+      // The allocator may learn of a removal later than the stores: it releases what it still counts.
+      if (!device || leaves(*device)) return false;
+      const auto holder = preemptibleClaim(stores_, *device);
       return !holder || victimGangOf(stores_, *device, *holder).priority >= priority;
     });
   return needed(asked, std::move(left));

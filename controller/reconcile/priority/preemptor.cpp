@@ -15,7 +15,20 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t kNominationsAtOnce = 32;  ///< written by one step
+constexpr std::size_t kNominationsAtOnce = 8;  ///< written by one step
+
+/// True if these are the claims' nominations, perhaps without some of their victims.
+bool areKept(const std::vector<ClaimPtr>& claims, const std::vector<v1alpha::Nomination>& nominations) {
+  return std::equal(claims.begin(), claims.end(), nominations.begin(), nominations.end(),
+                    [](const ClaimPtr& claim, const v1alpha::Nomination& now) {
+                      const auto& before = claim->status.nominated;
+                      return before && before->nodeName == now.nodeName && before->cards == now.cards &&
+                             std::all_of(now.victims.begin(), now.victims.end(), [&before](const std::string& victim) {
+                               return std::find(before->victims.begin(), before->victims.end(), victim) !=
+                                      before->victims.end();
+                             });
+                    });
+}
 }  // namespace
 
 void useGroupOrder(std::vector<allocator::Allocator::SchedulingRequest>& asks) {
@@ -53,9 +66,13 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   if (std::all_of(nominations.begin(), nominations.end(),
                   [](const auto& nomination) { return nomination.victims.empty(); }))
     return Outcome::after(context_.timeouts.planInterval);  // the last victim was released just now
+  if (isNew && isReportedRecently(asked.claims, nominations))
+    return Outcome::after(context_.timeouts.preemptionRetryBackoff);
   // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
   // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
   // worker for long.
+  const bool isLarge = asked.claims.size() > Writer::kFewReads;
+  const bool onlyFirst = isNew && isLarge && areKept(asked.claims, nominations);  // its message names the victims left
   const std::size_t max = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
   for (std::size_t i = begin; i < nominations.size(); ++i) {
     if (i == begin + max) {
@@ -70,6 +87,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
     update.nominated = nominations[i];
     const auto written = context_.status.report({std::move(update)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
+    if (onlyFirst) return Outcome::after(context_.timeouts.preemptionRetryBackoff);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
   for (const auto& nomination : nominations)  // steps that checked before the last write found no need
@@ -77,6 +95,14 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
       if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
         context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
   return Outcome::after(context_.timeouts.preemptionRetryBackoff);
+}
+
+bool Preemptor::isReportedRecently(const std::vector<ClaimPtr>& claims,
+                                const std::vector<v1alpha::Nomination>& nominations) {
+  if (claims.size() <= Writer::kFewReads || !areKept(claims, nominations)) return false;
+  for (const auto& nomination : nominations)
+    if (preemption_.heldUpFor(nomination.victims).count() > 0) return false;
+  return !context_.waiting.unschedulable.mayExplain(claims.front()->metadata.uid);
 }
 
 milliseconds Preemptor::awaitSearch(const cache::Claim& claim, const std::string& queueKey) {

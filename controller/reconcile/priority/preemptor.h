@@ -48,6 +48,9 @@ class Preemptor {
   const Preemption& preemption() const { return preemption_; }
 
  private:
+  /// True if the nominations of a gang of many members need no write now: the plan is kept, and its remaining victims
+  /// were reported within explainInterval. Each released victim would otherwise cost a write.
+  bool isReportedRecently(const std::vector<ClaimPtr>& claims, const std::vector<v1alpha::Nomination>& nominations);
   /// openClaimsOf() the claim's only pod, including the claim; none for nullopt. If it has several pods: the claim
   /// alone.
   std::vector<ClaimPtr> claimsOfOnlyPod(const ClaimPtr& claim) const;

@@ -35,13 +35,43 @@ std::string SharedPlans::keyOf(const cache::Claim& claim) {
   return gang ? gang->str() : std::string();
 }
 
-std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) const {
-  if (key.empty()) return nullptr;
+std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) {
+  constexpr int kMaxTtls = 3;
   const base::MutexLock lock(mutex_);
   const auto known = checked_.find(key);
-  if (known == checked_.end() || !known->second.stands || clock_.now() - known->second.at >= timeouts_.planTtl)
+  if (known == checked_.end() || !known->second.stands) return nullptr;
+  auto& checked = known->second;
+  const auto now = clock_.now();
+  if (now - checked.renewedAt >= timeouts_.planTtl) {
+    checked.renewedAt = now;
     return nullptr;
-  return known->second.plan;
+  }
+  return now - checked.at < kMaxTtls * timeouts_.planTtl ? checked.plan : nullptr;
+}
+
+std::shared_ptr<const SharedPlan> SharedPlans::last(const std::string& key) const {
+  const base::MutexLock lock(mutex_);
+  const auto known = checked_.find(key);
+  return known == checked_.end() || !known->second.stands ? nullptr : known->second.plan;
+}
+
+std::optional<SharedPlans::AwaitedVersion> SharedPlans::awaited(const std::string& key) const {
+  const base::MutexLock lock(mutex_);
+  const auto known = awaited_.find(key);
+  const bool valid = known != awaited_.end() && clock_.now() - known->second.since < timeouts_.planTtl;
+  return valid ? std::optional(known->second) : std::nullopt;
+}
+
+void SharedPlans::await(const std::string& key, uint64_t version) {
+  const base::MutexLock lock(mutex_);
+  const auto now = clock_.now();
+  std::erase_if(awaited_, [this, now](const auto& each) { return now - each.second.since >= timeouts_.planTtl; });
+  awaited_[key] = {version, now};
+}
+
+void SharedPlans::endAwait(const std::string& key) {
+  const base::MutexLock lock(mutex_);
+  awaited_.erase(key);
 }
 
 std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, SharedPlan plan, uint64_t generation) {
@@ -52,7 +82,7 @@ std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, Share
   const bool same = known != checked_.end() && known->second.plan->victims == plan.victims;
   plan.budgetsAsked = same ? known->second.plan->budgetsAsked : std::make_shared<Batches>(plan.victims.size());
   auto shared = std::make_shared<const SharedPlan>(std::move(plan));
-  if (generation == generation_) checked_[key] = {shared, now, true};
+  if (generation == generation_) checked_[key] = {shared, now, now, true};
   return shared;
 }
 

@@ -1,6 +1,7 @@
 // Preemption plans of gangs, with the result of the last check of each. The steps of all victims ask the same question:
-// is the plan still needed, and does it need this victim? The answer costs a LIST of the gang's claims and a try of
-// each victim, so it is given once per Timeouts::planTtl. Steps in between read only the claim that names their device.
+// is the plan still needed, and does it need this victim? The answer requires the current state of all members and a
+// try of each victim, so it is computed about once per Timeouts::planTtl. Steps in between read only the claim that
+// names their device.
 #pragma once
 
 #include <atomic>
@@ -64,8 +65,20 @@ class SharedPlans {
   static std::string keyOf(const cache::Claim& claim);
   /// Lock that a step holds while it checks a plan. Not owned: another step is checking one.
   std::unique_lock<base::Mutex> checks() { return {checking_, std::try_to_lock}; }
-  /// Returns the result of a check within Timeouts::planTtl, or null.
-  std::shared_ptr<const SharedPlan> find(const std::string& key) const;
+  /// Returns the result of the last check. Null: the caller must check the plan. After Timeouts::planTtl, one caller
+  /// per planTtl gets null; the others use the old result until it is three times as old.
+  std::shared_ptr<const SharedPlan> find(const std::string& key);
+  /// Returns the result of the last check, however old; null if there is none, or a new plan was written since.
+  std::shared_ptr<const SharedPlan> last(const std::string& key) const;
+  /// Version of the claims that the cache must reach before the plan is checked, and the time since which it is awaited:
+  /// less than planTtl. Callers hold checks().
+  struct AwaitedVersion {
+    uint64_t version = 0;
+    base::Clock::Steady since;
+  };
+  std::optional<AwaitedVersion> awaited(const std::string& key) const;
+  void await(const std::string& key, uint64_t version);
+  void endAwait(const std::string& key);
   /// Number that changes with forget(): the result of a check that began before is out of date.
   uint64_t generation() const { return generation_; }
   /// Stores the result of a check that began at this generation, unless it is out of date. Budgets that were asked for
@@ -78,6 +91,7 @@ class SharedPlans {
   struct Checked {
     std::shared_ptr<const SharedPlan> plan;
     base::Clock::Steady at;
+    base::Clock::Steady renewedAt;  ///< a caller was last told to check it then
     bool stands = true;  ///< false: dropped, except for its budgets
   };
   base::Clock& clock_;
@@ -85,6 +99,7 @@ class SharedPlans {
   base::Mutex checking_;
   mutable base::Mutex mutex_;
   std::map<std::string, Checked> checked_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, AwaitedVersion> awaited_ EGPU_GUARDED_BY(mutex_);
   std::atomic<uint64_t> generation_{0};
 };
 

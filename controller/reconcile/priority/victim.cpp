@@ -68,40 +68,46 @@ base::Result<VictimSync::Need> VictimSync::needFor(const cache::Claim& claim, co
   const auto key = SharedPlans::keyOf(*named);
   const auto plan = preemptor_.preemption().shared().find(key);
   if (!plan) return checkNeed(claim, device, named, stop);
-  const auto read = context_.writer.readAll({&named, 1}, stop);
-  if (!read.ok()) return read;
-  Need need{preemptor_.preemption().preemptorOf(device, claim)};
-  if (need.preemptor && SharedPlans::keyOf(*need.preemptor) != key)
-    return checkNeed(claim, device, need.preemptor, stop);
-  need.isNeeded = need.preemptor && plan->priority > victimGangOf(context_.stores, device, claim).priority &&
+  Need need{named};
+  need.isNeeded = plan->priority > victimGangOf(context_.stores, device, claim).priority &&
                   plan->needed.contains(device.metadata.name);
   return need;
 }
 
 base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, const cache::Gpu& device,
                                                      const ClaimPtr& named, std::stop_token stop) {
-  Need need;
-  auto& shared = preemptor_.preemption().shared();
-  auto key = SharedPlans::keyOf(*named);
   auto all = preemptor_.preemptionGroup(named);
   if (all.empty()) all.push_back(named);
-  const bool many = !key.empty() && all.size() > Writer::kFewReads;
-  const auto checks = many ? shared.checks() : std::unique_lock<base::Mutex>();
-  if (many && !checks) return Need{nullptr, false, context_.timeouts.planInterval};
-  const auto generation = shared.generation();
+  if (!SharedPlans::keyOf(*named).empty() && all.size() > Writer::kFewReads) {
+    const auto checks = preemptor_.preemption().shared().checks();
+    return checks ? checkSharedPlan(claim, device, named, all, std::move(stop))
+                  : Need{nullptr, false, context_.timeouts.planInterval};
+  }
   if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
-  need.preemptor = preemptor_.preemption().preemptorOf(device, claim);
+  Need need{preemptor_.preemption().preemptorOf(device, claim)};
   if (!need.preemptor) return need;
   const auto planned = plannedFor(need.preemptor);
   if (planned.later) return Need{nullptr, false, context_.timeouts.busyPluginInterval};
-  const auto& name = device.metadata.name;
   const auto group = victimGangOf(context_.stores, device, claim);
-  const auto priority = group.priority;
-  if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
-    need.isNeeded = !planned.asks.empty() && planned.asks.front().order.priority > priority &&
-                    context_.cluster.queries().needs(planned.asks, planned.nominations, group.devices);
-    return need;
-  }
+  need.isNeeded = !planned.asks.empty() && planned.asks.front().order.priority > group.priority &&
+                  context_.cluster.queries().needs(planned.asks, planned.nominations, group.devices);
+  return need;
+}
+
+base::Result<VictimSync::Need> VictimSync::checkSharedPlan(const cache::Claim& claim, const cache::Gpu& device,
+                                                           const ClaimPtr& named, const std::vector<ClaimPtr>& all,
+                                                           std::stop_token stop) {
+  auto& shared = preemptor_.preemption().shared();
+  const auto key = SharedPlans::keyOf(*named);
+  const auto generation = shared.generation();
+  const auto updated = updateMembers(key, all, std::move(stop));
+  if (!updated.ok()) return updated.status();
+  if (!*updated) return Need{nullptr, false, context_.timeouts.busyPluginInterval};
+  Need need{preemptor_.preemption().preemptorOf(device, claim)};
+  if (!need.preemptor) return need;
+  if (SharedPlans::keyOf(*need.preemptor) != key) return Need{nullptr, false, context_.timeouts.busyPluginInterval};
+  const auto planned = plannedFor(need.preemptor);
+  if (planned.later) return Need{nullptr, false, context_.timeouts.busyPluginInterval};
   SharedPlan plan;
   for (const auto& nomination : planned.nominations)
     plan.victims.insert(plan.victims.end(), nomination.victims.begin(), nomination.victims.end());
@@ -111,9 +117,29 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
                       .neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
                       .value_or(std::set<std::string>());
   }
-  need.isNeeded = plan.priority > priority && plan.needed.contains(name);
+  need.isNeeded = plan.priority > victimGangOf(context_.stores, device, claim).priority &&
+                  plan.needed.contains(device.metadata.name);
   (void)shared.put(key, std::move(plan), generation);
   return need;
+}
+
+base::Result<bool> VictimSync::updateMembers(const std::string& key, const std::vector<ClaimPtr>& all,
+                                             std::stop_token stop) {
+  auto& shared = preemptor_.preemption().shared();
+  auto awaited = shared.awaited(key);
+  if (!awaited) {
+    const auto version = context_.writer.currentVersion(*all.front(), stop);
+    if (!version.ok()) return version.status();
+    shared.await(key, *version);
+    awaited = shared.awaited(key);
+  }
+  if (context_.stores.claims.version() < awaited->version) {
+    // Claims that do not change produce no event until the next bookmark.
+    if (context_.clock.now() - awaited->since < context_.timeouts.shortRecheckInterval) return false;
+    if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
+  }
+  shared.endAwait(key);
+  return true;
 }
 
 std::optional<Outcome> VictimSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
@@ -184,7 +210,7 @@ bool VictimSync::awaitsAllocation(const cache::Claim& claim) const {
 
 Outcome VictimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                                       std::stop_token stop) {
-  const auto plan = preemptor_.preemption().shared().find(SharedPlans::keyOf(*preemptor));
+  const auto plan = preemptor_.preemption().shared().last(SharedPlans::keyOf(*preemptor));
   const auto victims = plan ? plan->victims : victimsFor(preemptor);
   // Dry-runs all evictions before the first victim is marked, so that no pod is disturbed for a plan that a disruption
   // budget blocks. Later victims check only their own pods.

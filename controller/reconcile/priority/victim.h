@@ -102,6 +102,12 @@ class VictimSync {
   base::Result<Need> needFor(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   base::Result<Need> checkNeed(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& named,
                                std::stop_token stop);
+  /// checkNeed() for a gang of more than Writer::kFewReads members. The caller holds SharedPlans::checks().
+  base::Result<Need> checkSharedPlan(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& named,
+                                     const std::vector<ClaimPtr>& all, std::stop_token stop);
+  /// Updates the cache so that it is at least as current as a quorum read of these claims at the first call. Returns
+  /// false while the watch has not delivered that state yet.
+  base::Result<bool> updateMembers(const std::string& key, const std::vector<ClaimPtr>& all, std::stop_token stop);
   /// Requests of claims that preempt together, all with one place in queue order, and the nomination of each. Empty if
   /// their plan is no longer valid.
   struct Planned {
