@@ -1,7 +1,7 @@
 // Preemption plans of gangs, with the result of the last check of each. The steps of all victims ask the same question:
 // is the plan still needed, and does it need this victim? The answer requires the current state of all members and a
-// try of each victim, so it is computed about once per Timeouts::planTtl. Steps in between read only the claim that
-// names their device.
+// try of each victim, so it is computed about once per Timeouts::planTtl. Steps in between use the last result if the
+// cache still has a claim that names their device.
 #pragma once
 
 #include <atomic>

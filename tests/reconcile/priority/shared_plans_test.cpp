@@ -53,6 +53,40 @@ TEST(SharedPlans, StandForASecondOrUntilThePlanIsMadeAnew) {
   EXPECT_EQ(plans.find("k"), nullptr) << "what was found before the plan was made anew is old news";
 }
 
+TEST(SharedPlans, OneCallerChecksAnOldResultWhileTheOthersUseIt) {
+  base::ManualClock clock;
+  SharedPlans plans(clock, kDefaultTimeouts);
+  plans.put("k", plan({"a"}), plans.generation());
+  clock.advance(kDefaultTimeouts.planTtl);
+  EXPECT_EQ(plans.find("k"), nullptr);
+  EXPECT_NE(plans.find("k"), nullptr);
+  clock.advance(kDefaultTimeouts.planTtl);
+  EXPECT_EQ(plans.find("k"), nullptr) << "the first caller did not complete its check";
+  EXPECT_NE(plans.find("k"), nullptr);
+  clock.advance(kDefaultTimeouts.planTtl);
+  EXPECT_EQ(plans.find("k"), nullptr);
+  EXPECT_EQ(plans.find("k"), nullptr) << "three times as old as planTtl";
+  EXPECT_NE(plans.last("k"), nullptr);
+  plans.put("k", plan({"b"}), plans.generation());
+  EXPECT_EQ(plans.find("k")->victims, std::vector<std::string>{"b"});
+  plans.forget("k");
+  EXPECT_EQ(plans.last("k"), nullptr);
+}
+
+TEST(SharedPlans, AVersionIsAwaitedForLessThanPlanTtl) {
+  base::ManualClock clock;
+  SharedPlans plans(clock, kDefaultTimeouts);
+  EXPECT_FALSE(plans.awaited("k"));
+  plans.await("k", 7);
+  ASSERT_TRUE(plans.awaited("k"));
+  EXPECT_EQ(plans.awaited("k")->version, 7U);
+  plans.endAwait("k");
+  EXPECT_FALSE(plans.awaited("k"));
+  plans.await("k", 8);
+  clock.advance(kDefaultTimeouts.planTtl);
+  EXPECT_FALSE(plans.awaited("k")) << "the state of that version is too old";
+}
+
 TEST(SharedPlans, BudgetsThatWereAskedForTheSameVictimsCountOn) {
   base::ManualClock clock;
   SharedPlans plans(clock, kDefaultTimeouts);
