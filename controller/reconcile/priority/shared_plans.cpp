@@ -37,6 +37,7 @@ std::string SharedPlans::keyOf(const cache::Claim& claim) {
 
 std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) {
   constexpr int kMaxTtls = 3;
+  if (key.empty()) return nullptr;
   const base::MutexLock lock(mutex_);
   const auto known = checked_.find(key);
   if (known == checked_.end() || !known->second.stands) return nullptr;
