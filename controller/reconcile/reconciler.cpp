@@ -133,10 +133,10 @@ Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
 }
 
 Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
-  Outcome outcome;
-  for (int state = 0; state < kStatesAtOnce; ++state) {
+  const auto began = clock_.now();
+  for (int state = 0; state < kStatesAtOnce && clock_.now() - began < timeouts_.claimStepTimeout; ++state) {
     waiting_.remove(claimKey(key));  // the step adds the key again if it has to wait
-    outcome = report(claims_.step(key, stop), stop);
+    auto outcome = report(claims_.step(key, stop), stop);
     if (!outcome.isRequeueNow() || stop.stop_requested()) return outcome;
   }
   return Outcome::after(timeouts_.yieldInterval);

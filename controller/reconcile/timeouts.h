@@ -15,6 +15,7 @@ struct Timeouts {
 
   // Queue
   Duration yieldInterval{50};          ///< pause of a key after many states in a row, so that other keys are stepped
+  Duration claimStepTimeout{500};      ///< a step handles further states of its claim for this time
   Duration shortRecheckInterval{500};  ///< requeue for an obstacle that ends soon by itself, perhaps without an event
   Duration explainInterval{15'000};    ///< messages with amounts change with every release, and each is a write
   Duration queueAttemptTimeout{100};   ///< a key whose step does not begin in time hangs: it loses its turn
