@@ -32,11 +32,12 @@ constexpr int kFailed = 127;
 constexpr std::array<const char*, 5> kNamespaces{"cgroup", "ipc", "uts", "net", "mnt"};
 
 /// Step of the child, for the message of a failure.
-enum class Step : int { started, enter, cgroup, sharedMemory, mount, unmount, execute };
+enum class Step : int { started, fork, enter, cgroup, sharedMemory, withoutLinks, mount, unmount, execute };
 
 const char* describe(Step step) {
   switch (step) {
     case Step::started:
+    case Step::fork:
       break;
     case Step::enter:
       return "the host's namespaces can't be entered";
@@ -44,6 +45,8 @@ const char* describe(Step step) {
       return "the agent's cgroup can't be left";
     case Step::sharedMemory:
       return "the shared memory can't be mounted at /dev/shm";
+    case Step::withoutLinks:
+      return "the folder of the sockets can't be mounted";
     case Step::mount:
       return "a tmpfs can't be mounted";
     case Step::unmount:
@@ -97,12 +100,21 @@ void enterCgroups(const ChildLaunch& launch) {
   }
 }
 
-/// Gives the process a mount namespace in which the folder is /dev/shm. Later changes of the host's mounts are visible
-/// there, so that the daemon does not keep a file system in use that the host unmounts.
-void mountSharedMemory(const ChildLaunch& launch) {
+/// Gives the process a mount namespace of its own. Later changes of the host's mounts are visible there, so that the
+/// daemon does not keep a file system in use that the host unmounts.
+void changeOwnMounts(const ChildLaunch& launch) {
+  const auto& plan = launch.plan;
+  if (plan.sharedMemory.empty()) return;
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0 ||
-      mount(launch.plan.sharedMemory.c_str(), "/dev/shm", nullptr, MS_BIND, nullptr) != 0)
+      mount(plan.sharedMemory.c_str(), "/dev/shm", nullptr, MS_BIND, nullptr) != 0)
     fail(launch, Step::sharedMemory);
+  if (plan.withoutLinks.empty()) return;
+  // Kernels before 5.10 ignore the flag.
+  constexpr unsigned long kNoSymbolicLinks = 256;  // MS_NOSYMFOLLOW
+  const char* folder = plan.withoutLinks.c_str();
+  if (mount(folder, folder, nullptr, MS_BIND, nullptr) != 0 ||
+      mount("none", folder, nullptr, MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | kNoSymbolicLinks, nullptr) != 0)
+    fail(launch, Step::withoutLinks);
 }
 
 /// True if a tmpfs of its own is mounted at the folder. The folder above may be in a tmpfs, too.
@@ -116,13 +128,13 @@ bool isMountedTmpfs(const char* folder, const char* above) {
 
 [[noreturn]] void changeMount(const ChildLaunch& launch) {
   const char* folder = launch.plan.folder.c_str();
+  const bool isMounted = isMountedTmpfs(folder, launch.parentFolder);
+  if (launch.plan.action == ChildPlan::Action::findTmpfs) _exit(isMounted ? kIsMounted : 0);
   if (launch.plan.action == ChildPlan::Action::unmount) {
-    if (isMountedTmpfs(folder, launch.parentFolder) && umount2(folder, MNT_DETACH | UMOUNT_NOFOLLOW) != 0)
-      fail(launch, Step::unmount);
+    if (isMounted && umount2(folder, MNT_DETACH | UMOUNT_NOFOLLOW) != 0) fail(launch, Step::unmount);
     _exit(0);
   }
-  if (isMountedTmpfs(folder, launch.parentFolder)) _exit(kAlreadyMounted);
-  if (mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, launch.plan.options.c_str()) != 0)
+  if (!isMounted && mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, launch.plan.options.c_str()) != 0)
     fail(launch, Step::mount);
   _exit(0);
 }
@@ -138,27 +150,47 @@ bool isMountedTmpfs(const char* folder, const char* above) {
   fail(launch, Step::execute);
 }
 
-[[noreturn]] void becomeChild(const ChildLaunch& launch) {
-  setsid();
-  resetSignals();
-  if (launch.plan.isDaemon) {
-    // The middle process ends at once, so that the daemon is no child of the agent.
-    const long daemon = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
-    if (daemon < 0) fail(launch, Step::started);
-    if (daemon > 0) _exit(0);
-    setsid();
-  } else {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launch.parent) _exit(kFailed);  // the agent ended before prctl took effect
-  }
+/// Waits for the worker and ends as it does. A worker that is blocked in a driver can't be killed; this process can, so
+/// that the agent never waits for the worker.
+[[noreturn]] void waitFor(pid_t worker, const ChildLaunch& launch) {
+  if (launch.plan.isDaemon) _exit(0);
+  close(launch.report);
+  const int status = reap(worker);
+  if (status >= 0) _exit(status);
+  raise(SIGKILL);
+  _exit(kFailed);
+}
+
+/// Kills this process when its parent ends.
+void dieWith(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kFailed);  // the parent ended before prctl took effect
+}
+
+[[noreturn]] void becomeWorker(const ChildLaunch& launch) {
   send(launch.report, Step::started, getpid());
   // The cgroup files are opened by their paths in the host's mount namespace.
   for (const auto& each : launch.plan.namespaces)
     if (setns(each.get(), 0) != 0) fail(launch, Step::enter);
   enterCgroups(launch);
   if (launch.plan.action != ChildPlan::Action::execute) changeMount(launch);
-  if (!launch.plan.sharedMemory.empty()) mountSharedMemory(launch);
+  changeOwnMounts(launch);
   executeProgram(launch);
+}
+
+[[noreturn]] void becomeChild(const ChildLaunch& launch) {
+  setsid();
+  resetSignals();
+  if (!launch.plan.isDaemon) dieWith(launch.parent);
+  const pid_t self = getpid();
+  const long worker = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  if (worker < 0) fail(launch, Step::fork);
+  if (worker > 0) waitFor(static_cast<pid_t>(worker), launch);
+  if (launch.plan.isDaemon)
+    setsid();
+  else
+    dieWith(self);
+  becomeWorker(launch);
 }
 
 std::vector<char*> pointersTo(const std::vector<std::string>& texts) {
@@ -205,7 +237,7 @@ Result<StartedChild> startChild(const ChildPlan& plan) {
   reportWrite.reset();
   const auto worker = workerOf(reportRead.get(), plan);
   if (!worker) {
-    kill(-child, SIGKILL);
+    killChild(child);
     reap(child);
     return worker.status();
   }
@@ -225,6 +257,11 @@ Result<std::vector<UniqueFd>> hostNamespaces(const std::string& proc) {
     if (own.st_ino != host.st_ino) out.push_back(std::move(fd));
   }
   return out;
+}
+
+void killChild(pid_t child) {
+  kill(-child, SIGKILL);  // its process group, unless the child was too early to create one
+  kill(child, SIGKILL);
 }
 
 int reap(pid_t child) {

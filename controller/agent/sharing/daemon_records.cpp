@@ -1,5 +1,6 @@
 #include "controller/agent/sharing/daemon_records.h"
 
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@ namespace {
 using base::Code;
 using base::Result;
 using base::Status;
+using base::UniqueFd;
 
 constexpr std::size_t kMaxName = 128;
 
@@ -58,6 +60,7 @@ Result<std::optional<DaemonRecord>> DaemonRecords::read(const std::string& card)
     const auto name = line.substr(0, equals), value = line.substr(equals + 1);
     if (name == "pid") readNumber(value, out.pid);
     if (name == "startTime") readNumber(value, out.startTime);
+    if (name == "endedPid") readNumber(value, out.endedPid);
     if (name == "boot") out.boot = value;
     if (name == "computeMode") out.computeMode = value;
     if (name == "ownsTmpfs") out.ownsTmpfs = value == "true";
@@ -67,15 +70,26 @@ Result<std::optional<DaemonRecord>> DaemonRecords::read(const std::string& card)
 
 Status DaemonRecords::write(const DaemonRecord& record) const {
   if (auto s = base::makePrivateFolder(folder_, record.card); !s.ok()) return s;
-  std::string text = "pid=" + std::to_string(record.pid) + "\nstartTime=" + std::to_string(record.startTime) +
-                     "\nboot=" + record.boot + "\ncomputeMode=" + record.computeMode +
-                     "\nownsTmpfs=" + (record.ownsTmpfs ? "true" : "false") + "\n";
+  const auto text = "pid=" + std::to_string(record.pid) + "\nstartTime=" + std::to_string(record.startTime) +
+                    "\nendedPid=" + std::to_string(record.endedPid) + "\nboot=" + record.boot +
+                    "\ncomputeMode=" + record.computeMode + "\nownsTmpfs=" + (record.ownsTmpfs ? "true" : "false") +
+                    "\n";
   return base::writePrivateFile(fileOf(record.card), text);
 }
 
 Status DaemonRecords::remove(const std::string& card) const {
   if (::unlink(fileOf(card).c_str()) == 0 || errno == ENOENT) return Status::okay();
   return {Code::unavailable, fileOf(card) + ": " + strerrordesc_np(errno)};
+}
+
+Result<UniqueFd> DaemonRecords::tryLock(const std::string& card) const {
+  const auto name = ".lock-" + card;
+  if (auto s = base::makePrivateFolder(folder_, name); !s.ok()) return s;
+  auto file = base::openPrivateFile(folder_ + "/" + name);
+  if (!file) return file.status();
+  if (::flock(file->get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno == EWOULDBLOCK || errno == EINTR) return UniqueFd();
+  return Status(Code::unavailable, folder_ + "/" + name + ": " + strerrordesc_np(errno));
 }
 
 }  // namespace egpu::agent::sharing

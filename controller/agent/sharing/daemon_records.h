@@ -9,23 +9,25 @@
 #include <vector>
 
 #include "controller/base/status.h"
+#include "controller/base/subprocess.h"
 
 namespace egpu::agent::sharing {
 
 struct DaemonRecord {
   std::string card{};         ///< uuid
-  int64_t pid = 0;            ///< 0 = the daemon is being started, or could not be started
+  int64_t pid = 0;            ///< 0 = the daemon is being started or ended, or could not be started
   uint64_t startTime = 0;     ///< of the process
-  std::string boot{};         ///< boot id of the machine
+  int64_t endedPid = 0;       ///< daemon that ended by itself, until its end is reported; 0 = none
+  std::string boot{};         ///< boot id of the machine when the record was written
   std::string computeMode{};  ///< compute mode to restore; empty = the agent did not change it
-  bool ownsTmpfs = false;     ///< the agent mounted the shared memory
+  bool ownsTmpfs = false;     ///< the agent mounted the shared memory, or was about to
   bool operator==(const DaemonRecord&) const = default;
 };
 
 /// True if the uuid can be the name of a file: 1 to 128 letters, digits and '-', not beginning with '-'.
 bool isCardName(const std::string& uuid);
 
-/// Thread-safe for different cards.
+/// Thread-safe.
 class DaemonRecords {
  public:
   /// folder: is created with the first record.
@@ -39,6 +41,9 @@ class DaemonRecords {
   /// Replaces the record atomically.
   base::Status write(const DaemonRecord& record) const;
   base::Status remove(const std::string& card) const;
+  /// Locks the record against other threads and processes, since two agents run while an agent is being replaced.
+  /// Returns an empty descriptor if it is locked. The lock file is never removed.
+  base::Result<base::UniqueFd> tryLock(const std::string& card) const;
 
  private:
   std::string fileOf(const std::string& card) const { return folder_ + "/" + card; }

@@ -14,7 +14,6 @@
 #include <system_error>
 #include <utility>
 
-#include "controller/agent/sharing/child_process.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
 
@@ -89,11 +88,6 @@ std::optional<std::string> readAll(int fd, Deadline deadline) {
   }
 }
 
-Result<int> waitFor(Result<StartedChild> child) {
-  if (!child) return child.status();
-  return reap(child->child);
-}
-
 }  // namespace
 
 Result<std::string> NodePrograms::run(const HostProgram& program, std::chrono::milliseconds timeout) {
@@ -112,7 +106,7 @@ Result<std::string> NodePrograms::run(const HostProgram& program, std::chrono::m
   if (!child) return child.status();
   outputOfChild.reset();
   const auto text = readAll(output.get(), std::chrono::steady_clock::now() + timeout);
-  if (!text) ::kill(-child->child, SIGKILL);
+  if (!text) killChild(child->child);
   const int status = reap(child->child);
   if (!text)
     return Status(Code::unavailable,
@@ -124,17 +118,17 @@ Result<std::string> NodePrograms::run(const HostProgram& program, std::chrono::m
   return *text;
 }
 
-Result<int64_t> NodePrograms::startDaemon(const HostProgram& program, const std::string& sharedMemory,
-                                          const std::string& log) {
+Result<int64_t> NodePrograms::startDaemon(const HostProgram& program, const DaemonPaths& paths) {
   auto plan = planFor(options_);
   if (!plan) return plan.status();
   setProgram(program, *plan);
   leaveCgroups(options_.cgroups, *plan);
   plan->isDaemon = true;
-  plan->sharedMemory = sharedMemory;
+  plan->sharedMemory = paths.sharedMemory;
+  plan->withoutLinks = paths.sockets;
   const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const UniqueFd output(::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!input || !output) return unavailableFor(log);
+  const UniqueFd output(::open(paths.log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!input || !output) return unavailableFor(paths.log);
   plan->input = input.get();
   plan->output = output.get();
   const auto child = startChild(*plan);
@@ -143,26 +137,31 @@ Result<int64_t> NodePrograms::startDaemon(const HostProgram& program, const std:
   return int64_t{child->worker};
 }
 
-Result<bool> NodePrograms::mountTmpfs(const std::string& folder, const std::string& options) {
+Result<int> NodePrograms::changeMount(ChildPlan::Action action, const std::string& folder, const std::string& options) {
   auto plan = planFor(options_);
   if (!plan) return plan.status();
-  plan->action = ChildPlan::Action::mountTmpfs;
+  plan->action = action;
   plan->folder = folder;
   plan->options = options;
-  const auto status = waitFor(startChild(*plan));
+  const auto child = startChild(*plan);
+  if (!child) return child.status();
+  const int status = reap(child->child);
+  if (status < 0) return Status(Code::unavailable, "the process that changes the mount " + folder + " was killed");
+  return status;
+}
+
+Result<bool> NodePrograms::hasTmpfs(const std::string& folder) {
+  const auto status = changeMount(ChildPlan::Action::findTmpfs, folder, "");
   if (!status) return status.status();
-  if (*status != 0 && *status != kAlreadyMounted) return Status(Code::unavailable, "no tmpfs is mounted at " + folder);
-  return *status == 0;
+  return *status == kIsMounted;
+}
+
+Status NodePrograms::mountTmpfs(const std::string& folder, const std::string& options) {
+  return changeMount(ChildPlan::Action::mountTmpfs, folder, options).status();
 }
 
 Status NodePrograms::unmount(const std::string& folder) {
-  auto plan = planFor(options_);
-  if (!plan) return plan.status();
-  plan->action = ChildPlan::Action::unmount;
-  plan->folder = folder;
-  const auto status = waitFor(startChild(*plan));
-  if (!status) return status.status();
-  return *status == 0 ? Status::okay() : Status(Code::unavailable, "the tmpfs " + folder + " is not unmounted");
+  return changeMount(ChildPlan::Action::unmount, folder, "").status();
 }
 
 void NodePrograms::signal(int64_t pid, int number) { ::kill(static_cast<pid_t>(pid), number); }

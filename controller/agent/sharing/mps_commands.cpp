@@ -114,7 +114,7 @@ Result<int64_t> MpsCommands::startDaemon(const std::string& card, bool isMultius
   program->env = controlEnvironment(*program, card);
   program->env.push_back(std::string(kStartedByAgent) + "=" + card);
   const auto folders = foldersOf(card);
-  return programs_.startDaemon(*program, folders.sharedMemory, folders.log + "/daemon.log");
+  return programs_.startDaemon(*program, {folders.sharedMemory, folders.pipe, folders.log + "/daemon.log"});
 }
 
 Status MpsCommands::quit(const std::string& card) const {

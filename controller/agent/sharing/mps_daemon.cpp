@@ -1,9 +1,12 @@
 #include "controller/agent/sharing/mps_daemon.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -19,7 +22,9 @@ namespace egpu::agent::sharing {
 namespace {
 
 using base::Code;
+using base::Result;
 using base::Status;
+using base::UniqueFd;
 
 constexpr std::size_t kMaxLogged = 300;
 /// Files of a daemon in its pipe folder. A plugin takes `control` for a running daemon.
@@ -37,14 +42,64 @@ MpsDaemon::MpsDaemon(std::string card, HostPrograms& programs, const MpsCommands
       clock_(clock),
       options_(options) {}
 
-Status MpsDaemon::load() {
-  if (isLoaded_) return Status::okay();
+Status MpsDaemon::read() {
   auto record = records_.read(card_);
   if (!record) return record.status();
-  isLoaded_ = true;
   record_ = std::move(*record);
+  return Status::okay();
+}
+
+/// Excludes other agents. The record is read afterwards.
+Result<UniqueFd> MpsDaemon::lockAndRead(const std::stop_token& stop) {
+  const auto until = clock_.now() + options_.lockTimeout;
+  for (;;) {
+    auto lock = records_.tryLock(card_);
+    if (!lock) return lock;
+    if (*lock) {
+      if (auto s = read(); !s.ok()) return s;
+      return lock;
+    }
+    if (clock_.now() >= until)
+      return Status(Code::unavailable, "another agent has been working on the MPS daemon of card " + card_);
+    if (!clock_.sleepFor(options_.pollInterval, stop)) return Status(Code::cancelled, "stopped");
+  }
+}
+
+bool MpsDaemon::isAlive(const DaemonRecord& daemon) const {
+  return daemon.pid != 0 && daemon.startTime != 0 && daemon.boot == options_.boot &&
+         startTimeOf(options_.proc, daemon.pid) == daemon.startTime;
+}
+
+bool MpsDaemon::isRunning() const { return record_ && isAlive(*record_); }
+
+int64_t MpsDaemon::endedPid() const {
+  if (!record_ || record_->boot != options_.boot) return 0;
+  return record_->pid != 0 && !isRunning() ? record_->pid : record_->endedPid;
+}
+
+bool MpsDaemon::isServedByOperator() const {
+  const auto all = mpsProcesses(options_.proc, folders_.pipe);
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return each.isDaemon && !each.isStartedByAgent; });
+}
+
+Status MpsDaemon::ensure(const std::stop_token& stop) {
+  const auto lock = lockAndRead(stop);
+  if (!lock) return lock.status();
+  if (auto s = adopt(); !s.ok()) return s;
+  if (isRunning()) return awaitSocket(stop);
+  if (isServedByOperator()) return Status::okay();
+  if (auto s = prepareCard(); !s.ok()) return s;
+  const auto first = start(true, stop);
+  if (first.ok() || first.code() == Code::cancelled || isRunning()) return first;
+  // A driver without -multiuser-server: each user gets a server of its own, one after the other.
+  auto second = start(false, stop);
+  if (second.ok()) base::log::info("the MPS daemon serves one user at a time", {{"card", card_}, {"why", first.str()}});
+  return second;
+}
+
+/// Records a daemon whose PID is not in the record, because an agent ended while it started or ended the daemon.
+Status MpsDaemon::adopt() {
   if (!record_ || record_->pid != 0) return Status::okay();
-  // The agent ended between the start and the record of the PID.
   for (const auto& process : mpsProcesses(options_.proc, folders_.pipe)) {
     if (!process.isDaemon || !process.isStartedByAgent) continue;
     auto found = *record_;
@@ -56,60 +111,45 @@ Status MpsDaemon::load() {
   return Status::okay();
 }
 
-bool MpsDaemon::isRunning() const {
-  return record_ && record_->pid != 0 && record_->startTime != 0 && record_->boot == options_.boot &&
-         startTimeOf(options_.proc, record_->pid) == record_->startTime;
-}
-
-int64_t MpsDaemon::endedPid() const {
-  return record_ && record_->boot == options_.boot && !isRunning() ? record_->pid : 0;
-}
-
-bool MpsDaemon::isServedByOperator() const {
-  const auto all = mpsProcesses(options_.proc, folders_.pipe);
-  return std::any_of(all.begin(), all.end(), [](const auto& each) { return each.isDaemon && !each.isStartedByAgent; });
-}
-
-Status MpsDaemon::ensure(const std::stop_token& stop) {
-  if (auto s = load(); !s.ok()) return s;
-  if (isRunning()) return awaitSocket(stop);
-  if (isServedByOperator()) return Status::okay();
-  if (auto s = prepareCard(); !s.ok()) return s;
-  const auto first = start(true, stop);
-  if (first.ok() || first.code() == Code::cancelled || isRunning()) return first;
-  // A driver without -multiuser-server: each user gets a server of its own, one after the other.
-  const auto second = start(false, stop);
-  if (second.ok()) base::log::info("the MPS daemon serves one user at a time", {{"card", card_}, {"why", first.str()}});
-  return second.ok() ? second : first;
-}
-
-/// Makes the folders, records and sets the compute mode, and mounts the shared memory.
+/// Sets the compute mode and mounts the shared memory, after a record of both.
 Status MpsDaemon::prepareCard() {
-  for (const auto& folder : {folders_.pipe, folders_.sharedMemory, folders_.log}) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) return {Code::unavailable, folder + " can't be created: " + error.message()};
-  }
-  if (auto s = setExclusive(); !s.ok()) return s;
-  const auto mounted = programs_.mountTmpfs(folders_.sharedMemory, options_.tmpfsOptions);
-  if (!mounted) return mounted.status();
-  auto record = record_.value_or(DaemonRecord{card_});
-  record.ownsTmpfs = record.ownsTmpfs || *mounted;
-  record.pid = 0;
-  return write(std::move(record));
-}
-
-Status MpsDaemon::setExclusive() {
+  if (auto s = makeFolders(); !s.ok()) return s;
   const auto mode = commands_.computeMode(card_);
   if (!mode) return mode.status();
-  if (*mode == kExclusiveProcess) return Status::okay();
   if (*mode == kProhibited)
     return {Code::unavailable, "the compute mode of card " + card_ + " is PROHIBITED; run nvidia-smi -i " + card_ +
                                    " -c DEFAULT on the node"};
+  const auto hasTmpfs = programs_.hasTmpfs(folders_.sharedMemory);
+  if (!hasTmpfs) return hasTmpfs.status();
   auto record = record_.value_or(DaemonRecord{card_});
-  record.computeMode = *mode;
+  record.endedPid = endedPid();
+  record.pid = 0;
+  record.boot = options_.boot;
+  if (*mode != kExclusiveProcess) record.computeMode = *mode;
+  record.ownsTmpfs = record.ownsTmpfs || !*hasTmpfs;
   if (auto s = write(std::move(record)); !s.ok()) return s;
-  return commands_.setComputeMode(card_, kExclusiveProcess);
+  if (*mode != kExclusiveProcess)
+    if (auto s = commands_.setComputeMode(card_, kExclusiveProcess); !s.ok()) return s;
+  return programs_.mountTmpfs(folders_.sharedMemory, options_.tmpfsOptions);
+}
+
+/// Creates the folders. They and the folders above must belong to this user, because the daemon writes to them as root,
+/// and plugins can create folders in the state folder.
+Status MpsDaemon::makeFolders() const {
+  for (const auto& folder : {folders_.pipe, folders_.sharedMemory, folders_.log}) {
+    const auto above = folder.substr(0, folder.rfind('/'));
+    std::error_code error;
+    std::filesystem::create_directories(above, error);
+    if (error) return {Code::unavailable, above + " can't be created: " + error.message()};
+    for (const auto& each : {above, folder}) {
+      struct stat info {};
+      if (::mkdir(each.c_str(), 0755) != 0 && errno != EEXIST)
+        return {Code::unavailable, each + " can't be created: " + strerrordesc_np(errno)};
+      if (::lstat(each.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid())
+        return {Code::unavailable, each + " is no folder of the agent's user; remove it"};
+    }
+  }
+  return Status::okay();
 }
 
 Status MpsDaemon::start(bool isMultiuser, const std::stop_token& stop) {
@@ -121,7 +161,6 @@ Status MpsDaemon::start(bool isMultiuser, const std::stop_token& stop) {
   auto record = *record_;
   record.pid = *pid;
   record.startTime = startTimeOf(options_.proc, *pid);
-  record.boot = options_.boot;
   if (auto s = write(record); !s.ok()) return s;
   auto status = awaitSocket(stop);
   if (status.ok() || isRunning()) return status;
@@ -143,39 +182,59 @@ Status MpsDaemon::awaitSocket(const std::stop_token& stop) {
   return Status::okay();
 }
 
-Status MpsDaemon::end(const std::stop_token& stop) {
-  if (auto s = load(); !s.ok()) return s;
-  if (!record_) return Status::okay();
-  if (auto s = endDaemon(stop); !s.ok()) return s;
+Status MpsDaemon::end(const std::function<bool()>& isUnused, const std::stop_token& stop) {
+  const auto lock = lockAndRead(stop);
+  if (!lock) return lock.status();
+  if (!record_ || !isUnused()) return Status::okay();
+  if (auto s = adopt(); !s.ok()) return s;
+  const auto daemon = *record_;
+  auto without = daemon;
+  without.pid = 0;  // its end is not reported as a loss, even if this agent is killed now
+  without.endedPid = 0;
+  if (auto s = write(std::move(without)); !s.ok()) return s;
+  if (auto s = endDaemon(daemon, stop); !s.ok()) return s;
   killLeftProcesses();
-  if (!isServedByOperator()) {
-    removeSockets();
-    if (!record_->computeMode.empty())
-      if (auto s = commands_.setComputeMode(card_, record_->computeMode); !s.ok()) return s;
-    if (record_->ownsTmpfs)
-      if (auto s = programs_.unmount(folders_.sharedMemory); !s.ok()) return s;
-  }
+  if (!isServedByOperator())
+    if (auto s = restoreCard(); !s.ok()) return s;
   if (auto s = records_.remove(card_); !s.ok()) return s;
   record_.reset();
   return Status::okay();
 }
 
-Status MpsDaemon::endDaemon(const std::stop_token& stop) {
-  if (!isRunning()) return Status::okay();
-  if (auto s = commands_.quit(card_); !s.ok())
-    base::log::warn("the MPS daemon does not end when asked", {{"card", card_}, {"why", s.str()}});
-  if (hasEnded(stop)) return Status::okay();
-  for (const int number : {SIGTERM, SIGKILL}) {
-    programs_.signal(record_->pid, number);
-    if (hasEnded(stop)) return Status::okay();
-  }
-  return {Code::unavailable,
-          "the MPS daemon of card " + card_ + " (process " + std::to_string(record_->pid) + ") does not end"};
+Status MpsDaemon::restoreCard() {
+  removeSockets();
+  if (!record_->computeMode.empty())
+    if (auto s = commands_.setComputeMode(card_, record_->computeMode); !s.ok()) return s;
+  return record_->ownsTmpfs ? programs_.unmount(folders_.sharedMemory) : Status::okay();
 }
 
-bool MpsDaemon::hasEnded(const std::stop_token& stop) {
+Status MpsDaemon::forgetEnded(const std::stop_token& stop) {
+  const auto lock = lockAndRead(stop);
+  if (!lock) return lock.status();
+  if (endedPid() == 0) return Status::okay();
+  auto record = *record_;
+  record.endedPid = 0;
+  if (!isRunning()) record.pid = 0;
+  return write(std::move(record));
+}
+
+Status MpsDaemon::endDaemon(const DaemonRecord& daemon, const std::stop_token& stop) {
+  if (!isAlive(daemon)) return Status::okay();
+  if (auto s = commands_.quit(card_); !s.ok())
+    base::log::warn("the MPS daemon does not end when asked", {{"card", card_}, {"why", s.str()}});
+  if (hasEnded(daemon, stop)) return Status::okay();
+  for (const int number : {SIGTERM, SIGKILL}) {
+    if (stop.stop_requested()) return {Code::cancelled, "stopped"};
+    programs_.signal(daemon.pid, number);
+    if (hasEnded(daemon, stop)) return Status::okay();
+  }
+  return {Code::unavailable,
+          "the MPS daemon of card " + card_ + " (process " + std::to_string(daemon.pid) + ") does not end"};
+}
+
+bool MpsDaemon::hasEnded(const DaemonRecord& daemon, const std::stop_token& stop) {
   const auto until = clock_.now() + options_.endTimeout;
-  while (isRunning())
+  while (isAlive(daemon))
     if (clock_.now() >= until || !clock_.sleepFor(options_.pollInterval, stop)) return false;
   return true;
 }

@@ -41,6 +41,12 @@ bool isSameFolder(const std::string& a, const std::string& b) {
          first.st_ino == second.st_ino;
 }
 
+/// Returns the PID namespace of a process; empty if it can't be read.
+std::string pidNamespaceOf(const std::string& process) {
+  std::error_code error;
+  return std::filesystem::read_symlink(process + "/ns/pid", error).string();
+}
+
 std::string valueOf(const std::vector<std::string>& environment, std::string_view name) {
   for (const auto& each : environment)
     if (each.size() > name.size() && each.compare(0, name.size(), name) == 0 && each[name.size()] == '=')
@@ -75,6 +81,7 @@ uint64_t startTimeOf(const std::string& proc, int64_t pid) {
 std::vector<MpsProcess> mpsProcesses(const std::string& proc, const std::string& pipeFolder) {
   std::vector<MpsProcess> out;
   std::error_code error;
+  const auto own = pidNamespaceOf(proc + "/self");
   for (const auto& entry : std::filesystem::directory_iterator(proc, error)) {
     const auto name = entry.path().filename().string();
     int64_t pid = 0;
@@ -82,6 +89,7 @@ std::vector<MpsProcess> mpsProcesses(const std::string& proc, const std::string&
     if (failure != std::errc() || end != name.data() + name.size()) continue;
     const auto folder = entry.path().string();
     if (contentOf(folder + "/comm").compare(0, kCommand.size(), kCommand) != 0 || startTimeOf(proc, pid) == 0) continue;
+    if (pidNamespaceOf(folder) != own) continue;
     const auto environment = textsOf(folder + "/environ");
     const auto given = valueOf(environment, kPipeVariable);
     const auto pipe = given.empty() ? kDefaultPipe : given;

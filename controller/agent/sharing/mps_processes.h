@@ -21,8 +21,9 @@ struct MpsProcess {
 /// 0 = no such process, or it has ended and its parent has not reaped it. `proc`: the host's "/proc".
 uint64_t startTimeOf(const std::string& proc, int64_t pid);
 
-/// Returns the control daemons and servers whose pipe folder is `pipeFolder`. Daemons in containers count, if this
-/// folder of the host is mounted there.
+/// Returns the control daemons and servers whose pipe folder is `pipeFolder`. Daemons in containers count if this
+/// folder of the host is mounted there. Processes with another PID namespace do not: MPS needs the host's, and a
+/// container of a claim could start a program with such a name.
 std::vector<MpsProcess> mpsProcesses(const std::string& proc, const std::string& pipeFolder);
 
 }  // namespace egpu::agent::sharing

@@ -83,29 +83,31 @@ Status MpsSupervisor::require(const std::string& card, const std::stop_token& st
 
 /// Starts the daemon if none serves the card. Reports a daemon that has ended.
 Status MpsSupervisor::serve(const std::string& card, MpsCard& state, const std::stop_token& stop) {
-  if (auto s = state.daemon.load(); !s.ok()) return {Code::unavailable, s.message()};
-  if (!state.daemon.isRunning()) {
-    if (backoff_.inBackoff(card)) return state.lastError;
-    state.ended = std::max(state.ended, state.daemon.endedPid());
-  }
+  if (auto s = state.daemon.read(); !s.ok()) return {Code::unavailable, s.message()};
+  if (!state.daemon.isRunning() && backoff_.inBackoff(card)) return state.lastError;
   const auto status = state.daemon.ensure(stop);
   if (status.code() == Code::cancelled) return status;
   if (!status.ok()) {
     backoff_.next(card);
     state.lastError = {Code::unavailable, "card " + card + " on node " + options_.node +
                                               " has no MPS daemon, and the agent can't start one: " + status.message()};
-    if (state.ended > 0) report(card, state, "MpsDaemonFailed", state.lastError.message(), stop);
-    return state.lastError;
   }
-  if (const auto ended = std::exchange(state.ended, 0); ended > 0) {
-    const std::string what = "the MPS daemon of card " + card + " on node " + options_.node + " ended (process " +
-                             std::to_string(ended) + ") and was started again";
-    // If the daemon ends again at once, the backoff applies, and grows.
-    backoff_.next(card);
-    state.lastError = {Code::unavailable, what};
-    report(card, state, "MpsDaemonRestarted", what + ": programs that used the card have lost it; restart them", stop);
-  }
-  return status;
+  if (state.daemon.endedPid() > 0) reportEnded(card, state, status, stop);
+  return status.ok() ? status : state.lastError;
+}
+
+/// restarted: result of the attempt to start the next daemon.
+void MpsSupervisor::reportEnded(const std::string& card, MpsCard& state, const Status& restarted,
+                                const std::stop_token& stop) {
+  if (!restarted.ok()) return report(card, state, "MpsDaemonFailed", state.lastError.message(), stop);
+  const std::string what = "the MPS daemon of card " + card + " on node " + options_.node + " ended (process " +
+                           std::to_string(state.daemon.endedPid()) + ") and was started again";
+  // If the daemon ends again at once, the backoff applies, and grows.
+  backoff_.next(card);
+  state.lastError = {Code::unavailable, what};
+  report(card, state, "MpsDaemonRestarted", what + ": programs that used the card have lost it; restart them", stop);
+  if (const auto s = state.daemon.forgetEnded(stop); !s.ok())
+    log::warn("the end of an MPS daemon may be reported again", {{"card", card}, {"why", s.str()}});
 }
 
 void MpsSupervisor::round(const std::stop_token& stop) {
@@ -113,11 +115,12 @@ void MpsSupervisor::round(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     check(card, stateOf(card), stop);
   }
+  backoff_.collectGarbage();
 }
 
 void MpsSupervisor::check(const std::string& card, MpsCard& state, const std::stop_token& stop) {
   const MutexLock lock(state.mutex);
-  if (const auto loaded = state.daemon.load(); !loaded.ok()) {
+  if (const auto loaded = state.daemon.read(); !loaded.ok()) {
     if (std::exchange(state.reported, loaded.message()) != loaded.message())
       log::warn("the record of an MPS daemon can't be read", {{"card", card}, {"why", loaded.str()}});
     return;
@@ -125,7 +128,8 @@ void MpsSupervisor::check(const std::string& card, MpsCard& state, const std::st
   if (!state.daemon.hasRecord()) return;
   if (!usersOf(card).keepsDaemon) return endUnused(card, state, stop);
   state.unusedSince.reset();
-  if (!state.daemon.isRunning() && !state.daemon.isServedByOperator()) (void)serve(card, state, stop);
+  const bool isServed = state.daemon.isRunning() || state.daemon.isServedByOperator();
+  if (!isServed || state.daemon.endedPid() > 0) (void)serve(card, state, stop);
 }
 
 /// A card keeps its daemon while its object has the mode mps, or a CDI file may belong to a client. What can't be read
@@ -158,8 +162,9 @@ void MpsSupervisor::endUnused(const std::string& card, MpsCard& state, const std
   const auto now = clock_.now();
   if (!state.unusedSince) state.unusedSince = now;
   if (now - *state.unusedSince < options_.idle || backoff_.inBackoff(card)) return;
-  const auto status = state.daemon.end(stop);
+  const auto status = state.daemon.end([&] { return !usersOf(card).keepsDaemon; }, stop);
   if (status.ok()) {
+    if (state.daemon.hasRecord()) return;  // a claim came meanwhile
     backoff_.reset(card);
     state.reported.clear();
     log::info("the MPS daemon was ended, as no claim uses it", {{"card", card}});

@@ -68,7 +68,6 @@ class MpsSupervisor {
     base::Mutex mutex;
     MpsDaemon daemon EGPU_GUARDED_BY(mutex);
     std::optional<base::Clock::Steady> unusedSince EGPU_GUARDED_BY(mutex);
-    int64_t ended EGPU_GUARDED_BY(mutex) = 0;  ///< PID of a daemon that has ended and is not replaced yet; 0 = none
     base::Status lastError EGPU_GUARDED_BY(mutex);
     std::string reported EGPU_GUARDED_BY(mutex);  ///< message of the last event, which is not repeated
   };
@@ -81,6 +80,8 @@ class MpsSupervisor {
   MpsCard& stateOf(const std::string& card);
   base::Status require(const std::string& card, const std::stop_token& stop);
   base::Status serve(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
+  void reportEnded(const std::string& card, MpsCard& state, const base::Status& restarted, const std::stop_token& stop)
+      EGPU_REQUIRES(state.mutex);
   CardUsers usersOf(const std::string& card);
   void check(const std::string& card, MpsCard& state, const std::stop_token& stop);
   void endUnused(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);

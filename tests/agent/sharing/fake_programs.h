@@ -79,15 +79,14 @@ class FakePrograms final : public HostPrograms {
     modes[card] = program.arguments.at(3);
     return std::string("Set compute mode\n");
   }
-  base::Result<int64_t> startDaemon(const HostProgram& program, const std::string& sharedMemory,
-                                    const std::string& log) override {
+  base::Result<int64_t> startDaemon(const HostProgram& program, const DaemonPaths& paths) override {
     calls_.push_back("start" + joined(program.arguments));
     started = program;
-    EXPECT_TRUE(std::filesystem::is_directory(sharedMemory)) << sharedMemory;
+    EXPECT_TRUE(std::filesystem::is_directory(paths.sharedMemory)) << paths.sharedMemory;
     const auto pid = ++lastPid_;
     const bool isRefused = !knowsMultiuser && program.arguments.size() > 1;
     if (isRefused || failing.count("start") != 0) {
-      writeText(log, isRefused ? "unknown option\n" : "no card\n");
+      writeText(paths.log, isRefused ? "unknown option\n" : "no card\n");
       return pid;
     }
     std::vector<std::string> arguments{program.path};
@@ -98,10 +97,10 @@ class FakePrograms final : public HostPrograms {
     writeText(pipe + "/control", "");
     return pid;
   }
-  base::Result<bool> mountTmpfs(const std::string& folder, const std::string&) override {
-    const bool isNew = mounted.insert(folder).second;
-    if (isNew) calls_.push_back("mount");
-    return isNew;
+  base::Result<bool> hasTmpfs(const std::string& folder) override { return mounted.count(folder) != 0; }
+  base::Status mountTmpfs(const std::string& folder, const std::string&) override {
+    if (mounted.insert(folder).second) calls_.push_back("mount");
+    return base::Status::okay();
   }
   base::Status unmount(const std::string& folder) override {
     calls_.push_back("unmount");

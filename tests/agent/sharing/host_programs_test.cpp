@@ -53,7 +53,7 @@ TEST_F(HostProgramsTest, RunKillsAProgramThatDoesNotEnd) {
 
 TEST_F(HostProgramsTest, ADaemonIsNoChildAndInItsOwnSession) {
   const auto file = scratch.path() + "/out", log = scratch.path() + "/log";
-  const auto pid = programs.startDaemon(script("echo $$ > " + file + "; echo started; exec sleep 1000"), "", log);
+  const auto pid = programs.startDaemon(script("echo $$ > " + file + "; echo started; exec sleep 1000"), {"", "", log});
   ASSERT_TRUE(pid.ok()) << pid.status().str();
   EXPECT_EQ(contentOf(file), std::to_string(*pid) + "\n");
   EXPECT_EQ(contentOf(log), "started\n");
@@ -64,8 +64,33 @@ TEST_F(HostProgramsTest, ADaemonIsNoChildAndInItsOwnSession) {
   while (startTimeOf("/proc", *pid) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
+/// The mounts of this test are those of a daemon on a node. They need the rights of root.
+TEST_F(HostProgramsTest, ADaemonHasItsSharedMemoryAndFollowsNoLinksOfContainers) {
+  const auto shared = scratch.path() + "/shm", sockets = scratch.path() + "/pipe", log = scratch.path() + "/log";
+  for (const auto& folder : {shared, sockets}) std::filesystem::create_directory(folder);
+  if (const auto mounted = programs.mountTmpfs(shared, "mode=1777,size=1m"); !mounted.ok())
+    GTEST_SKIP() << mounted.str();
+  EXPECT_TRUE(*programs.hasTmpfs(shared));
+  EXPECT_TRUE(programs.mountTmpfs(shared, "mode=1777,size=1m").ok()) << "a second mount changes nothing";
+  std::filesystem::create_symlink(scratch.path() + "/outside", sockets + "/link");
+  const auto pid =
+      programs.startDaemon(script("echo text > " + sockets + "/link; echo text > /dev/shm/file; echo text > " +
+                                  sockets + "/file; echo done"),
+                           {shared, sockets, log});
+  ASSERT_TRUE(pid.ok()) << pid.status().str();
+  EXPECT_THAT(contentOf(log), HasSubstr("/link: Too many levels of symbolic links"));
+  while (startTimeOf("/proc", *pid) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/outside"));
+  EXPECT_TRUE(std::filesystem::exists(sockets + "/file"));
+  EXPECT_TRUE(std::filesystem::exists(shared + "/file"));
+  ASSERT_TRUE(programs.unmount(shared).ok());
+  ASSERT_TRUE(programs.unmount(shared).ok());
+  EXPECT_FALSE(*programs.hasTmpfs(shared));
+  EXPECT_FALSE(std::filesystem::exists(shared + "/file"));
+}
+
 TEST_F(HostProgramsTest, ADaemonThatCantBeExecutedIsReported) {
-  const auto status = programs.startDaemon({"/does/not/exist", {}, {}, ""}, "", scratch.path() + "/log").status();
+  const auto status = programs.startDaemon({"/does/not/exist", {}, {}, ""}, {"", "", scratch.path() + "/log"}).status();
   EXPECT_THAT(status.message(), HasSubstr("the program can't be executed"));
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "controller/agent/sharing/mps_processes.h"
@@ -23,10 +24,11 @@ class ProgramsWithoutMounts final : public HostPrograms {
   base::Result<std::string> run(const HostProgram& program, std::chrono::milliseconds timeout) override {
     return node_.run(program, timeout);
   }
-  base::Result<int64_t> startDaemon(const HostProgram& program, const std::string&, const std::string& log) override {
-    return node_.startDaemon(program, "", log);
+  base::Result<int64_t> startDaemon(const HostProgram& program, const DaemonPaths& paths) override {
+    return node_.startDaemon(program, {"", "", paths.log});
   }
-  base::Result<bool> mountTmpfs(const std::string&, const std::string&) override { return true; }
+  base::Result<bool> hasTmpfs(const std::string&) override { return false; }
+  base::Status mountTmpfs(const std::string&, const std::string&) override { return base::Status::okay(); }
   base::Status unmount(const std::string&) override { return base::Status::okay(); }
   void signal(int64_t pid, int number) override { node_.signal(pid, number); }
 
@@ -82,6 +84,7 @@ class MpsDaemonTest : public ::testing::Test {
   MpsDaemonOptions options;
   const MpsFolders folders = mpsFoldersOf(state, card);
   std::unique_ptr<MpsDaemon> daemon;
+  const std::function<bool()> isUnused = [] { return true; };
 };
 
 TEST_F(MpsDaemonTest, AStartedDaemonRunsUntilItIsEnded) {
@@ -92,7 +95,7 @@ TEST_F(MpsDaemonTest, AStartedDaemonRunsUntilItIsEnded) {
   ASSERT_EQ(processes().size(), 1u);
   EXPECT_TRUE(processes()[0].isStartedByAgent);
   EXPECT_FALSE(daemon->isServedByOperator());
-  const auto ended = daemon->end({});
+  const auto ended = daemon->end(isUnused, {});
   ASSERT_TRUE(ended.ok()) << ended.str();
   EXPECT_EQ(mode(), "DEFAULT\n");
   EXPECT_TRUE(processes().empty());
@@ -104,7 +107,7 @@ TEST_F(MpsDaemonTest, AnotherObjectFindsTheDaemonAndItsEnd) {
   ASSERT_TRUE(daemon->ensure({}).ok());
   const auto pid = processes().at(0).pid;
   daemon = std::make_unique<MpsDaemon>(card, programs, commands, records, clock, options);
-  ASSERT_TRUE(daemon->load().ok());
+  ASSERT_TRUE(daemon->read().ok());
   EXPECT_TRUE(daemon->isRunning());
   programs.signal(pid, SIGKILL);
   while (daemon->isRunning()) clock.sleepFor(options.pollInterval, {});
@@ -118,8 +121,49 @@ TEST_F(MpsDaemonTest, ADaemonThatEndsAtItsStartIsReportedWithItsOutput) {
   EXPECT_THAT(daemon->ensure({}).message(), HasSubstr("the MPS daemon of card GPU-A ended at its start: no such card"));
   EXPECT_EQ(daemon->endedPid(), 0);
   EXPECT_TRUE(daemon->hasRecord());
-  ASSERT_TRUE(daemon->end({}).ok());
+  ASSERT_TRUE(daemon->end(isUnused, {}).ok());
   EXPECT_EQ(mode(), "DEFAULT\n");
+}
+
+TEST_F(MpsDaemonTest, ACardThatIsUsedAgainKeepsItsDaemon) {
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  ASSERT_TRUE(daemon->end([] { return false; }, {}).ok());
+  EXPECT_TRUE(daemon->isRunning());
+  EXPECT_EQ(mode(), "EXCLUSIVE_PROCESS\n");
+}
+
+TEST_F(MpsDaemonTest, OneAgentWorksOnACard) {
+  options.lockTimeout = options.pollInterval;
+  auto other = records.tryLock(card);
+  ASSERT_TRUE(other.ok() && *other) << other.status().str();
+  EXPECT_THAT(daemon->ensure({}).message(),
+              HasSubstr("another agent has been working on the MPS daemon of card GPU-A"));
+  EXPECT_EQ(mode(), "Default\n");
+  other->reset();
+  EXPECT_TRUE(daemon->ensure({}).ok());
+}
+
+TEST_F(MpsDaemonTest, TwoAgentsHaveOneDaemon) {
+  MpsDaemon other(card, programs, commands, records, clock, options);
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  ASSERT_TRUE(other.ensure({}).ok());
+  EXPECT_EQ(processes().size(), 1u);
+  programs.signal(processes().at(0).pid, SIGKILL);
+  while (daemon->isRunning()) clock.sleepFor(options.pollInterval, {});
+  ASSERT_TRUE(other.ensure({}).ok());
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  EXPECT_EQ(processes().size(), 1u);
+  ASSERT_TRUE(other.end(isUnused, {}).ok());
+  ASSERT_TRUE(daemon->end(isUnused, {}).ok());
+  EXPECT_TRUE(processes().empty());
+  EXPECT_EQ(mode(), "DEFAULT\n");
+}
+
+TEST_F(MpsDaemonTest, AFolderThatLeadsElsewhereIsRefused) {
+  std::filesystem::create_directories(state + "/mps-log");
+  std::filesystem::create_directory_symlink("/tmp", folders.log);
+  EXPECT_THAT(daemon->ensure({}).message(), HasSubstr("/mps-log/GPU-A is no folder of the agent's user"));
+  EXPECT_EQ(mode(), "Default\n");
 }
 
 TEST_F(MpsDaemonTest, AWholeSystemAsDriverRootIsRefused) {

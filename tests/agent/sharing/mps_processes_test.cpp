@@ -41,6 +41,20 @@ TEST_F(MpsProcessesTest, OtherProcessesAreNot) {
   EXPECT_TRUE(mpsProcesses(proc, pipe).empty());
 }
 
+TEST_F(MpsProcessesTest, AProgramOfAContainerIsNoDaemon) {
+  const auto inNamespace = [&](const std::string& process, const std::string& name) {
+    std::filesystem::create_directories(proc + "/" + process + "/ns");
+    std::filesystem::create_symlink(name, proc + "/" + process + "/ns/pid");
+  };
+  for (const int64_t pid : {1, 2}) process(pid, {"/usr/bin/nvidia-cuda-mps-control", "-f"}, {variable});
+  inNamespace("self", "pid:[1]");
+  inNamespace("1", "pid:[1]");
+  inNamespace("2", "pid:[2]");
+  const auto found = mpsProcesses(proc, pipe);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].pid, 1);
+}
+
 TEST_F(MpsProcessesTest, TheStartTimeDistinguishesProcessesWithOnePid) {
   process(7, {"a (b) c"}, {});
   EXPECT_EQ(startTimeOf(proc, 7), 500u);

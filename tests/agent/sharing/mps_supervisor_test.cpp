@@ -220,6 +220,33 @@ TEST_F(MpsSupervisorTest, ACardThatCantBeRestoredIsRestoredLater) {
   EXPECT_EQ(programs.modes[card], "DEFAULT");
 }
 
+TEST_F(MpsSupervisorTest, ADaemonThatTheAgentEndedIsNotReportedToTheNextClaim) {
+  const auto claim = prepared("a");
+  release(claim);
+  programs.failing = {"nvidia-smi"};
+  roundsUntilIdle();
+  programs.failing.clear();
+  clock.advance(settings.maxBackoff);
+  restartAgent();
+  prepared("b");
+  round();
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, AnEndThatOneAgentSawIsReportedByTheNext) {
+  prepared("a");
+  programs.end(programs.lastPid());
+  programs.failing = {"start"};
+  round();
+  restartAgent();
+  programs.failing.clear();
+  round();
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), Contains(HasSubstr("a Warning")));
+  restartAgent();
+  round();
+  EXPECT_EQ(eventsAbout("MpsDaemonRestarted").size(), 2u) << "the card and the claim, once";
+}
+
 TEST_F(MpsSupervisorTest, AnExclusiveCardStaysExclusive) {
   programs.modes[card] = "Exclusive_Process";
   const auto claim = prepared("a");
