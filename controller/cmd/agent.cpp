@@ -58,7 +58,8 @@ bool isUninstalled(const plugin::HostedRegistry& plugins, const std::string& pro
 agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin::HostedRegistry& plugins,
                                        decltype(agent::PreparerOptions::gone) gone,
                                        decltype(agent::PreparerOptions::memoryFound) memoryFound,
-                                       decltype(agent::PreparerOptions::found) found) {
+                                       decltype(agent::PreparerOptions::found) found,
+                                       decltype(agent::PreparerOptions::beforeStage) beforeStage) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
@@ -69,6 +70,7 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
   o.gone = std::move(gone);
   o.memoryFound = std::move(memoryFound);
   o.found = std::move(found);
+  o.beforeStage = std::move(beforeStage);
   o.boot = agent::bootIdOf(kProc);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.driverRoot = options.driverRoot;
@@ -104,6 +106,17 @@ agent::limiter::LimiterOptions limiterOptions(const AgentOptions& options) {
   return o;
 }
 
+agent::sharing::MpsSupervisorOptions mpsOptions(const AgentOptions& options) {
+  agent::sharing::MpsSupervisorOptions o;
+  o.node = options.nodeName;
+  if (!options.pluginState.empty()) o.commands.state = options.pluginState;
+  o.commands.hostRoot = options.hostRoot;
+  o.commands.driverRoot = options.driverRoot;
+  o.daemon.proc = kProc;
+  o.daemon.boot = agent::bootIdOf(kProc);
+  return o;
+}
+
 Status named(const char* flag, const Status& status) {
   return {status.code(), std::string(flag) + ": " + status.message()};
 }
@@ -122,7 +135,10 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
                 preparerOptions(
                     options, plugins_, [this](const std::string& card) { return cards_.whyGone(card); },
                     [this](const std::string& card) { return cards_.memoryOf(card); },
-                    [this](const std::string& card) { return foundNow(card); })),
+                    [this](const std::string& card) { return foundNow(card); },
+                    [this](const v1alpha::ElasticGPU& device, const std::stop_token& stop) {
+                      return mps_.requireFor(device, stop);
+                    })),
       prepared_(client_, folder_, clock, options.nodeName),
       podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
       cards_(
@@ -136,6 +152,7 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       limiter_(
           client_, plugins_, events_, folder_, prepared_, cards_.store(),
           [this](const std::string& name) { return devices_.find(name); }, clock, limiterOptions(options)),
+      mps_(hostPrograms_, clock, folder_, cards_.store(), client_, events_, mpsOptions(options)),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return warning(); }}),
@@ -237,6 +254,7 @@ Status Agent::start() {
   cards_.listen([this](const auto*, const auto*) { kubelet_.healthChanged(); });
   cards_.start();
   limiter_.start();
+  mps_.start();
   leftovers_ = std::jthread([this](const std::stop_token& stop) { removeLeftovers(stop); });
   refresh_ = std::jthread([this](const std::stop_token& stop) { refreshFiles(stop); });
   if (auto s = kubelet_.start(); !s.ok()) return named("--kubelet-dir", s);
@@ -256,6 +274,7 @@ void Agent::stop() {
   for (auto* thread : {&leftovers_, &refresh_})
     if (thread->joinable()) thread->join();
   limiter_.stop();
+  mps_.stop();  // its daemons continue, because containers use them
   cards_.stop();
   events_.stop();
   if (opsListener_) opsListener_->stop();

@@ -17,6 +17,8 @@
 #include "controller/agent/limiter/device_watch.h"
 #include "controller/agent/limiter/limiter.h"
 #include "controller/agent/prepare/preparer.h"
+#include "controller/agent/sharing/host_programs.h"
+#include "controller/agent/sharing/mps_supervisor.h"
 #include "controller/agent/usage/prepared.h"
 #include "controller/agent/usage/series.h"
 #include "controller/base/clock.h"
@@ -106,6 +108,8 @@ class Agent {
   agent::cards::Cards cards_;
   agent::limiter::DeviceWatch devices_;
   agent::limiter::Limiter limiter_;
+  agent::sharing::NodePrograms hostPrograms_;
+  agent::sharing::MpsSupervisor mps_;
   ClaimDriver driver_;
   agent::dra::Server kubelet_;
   std::atomic<bool> stopping_{false};

@@ -207,10 +207,8 @@ class GpuShare final : public Provisioner {
                                ": start one with CUDA_MPS_PIPE_DIRECTORY=" + pipeDir(card.uuid));
         for (const auto& card : device.cards)
           if (const auto wrong = wrongWithSharedMemory(card.uuid); !wrong.empty())
-            return unavailable("the MPS clients of card " + card.uuid +
-                               " have no shared memory of their own: " + wrong +
-                               "; mount a tmpfs there, start the card's MPS daemon with it as /dev/shm, then restart "
-                               "the agent, which sees the mounts of its start");
+            return unavailable("the MPS clients of card " + card.uuid + " have no shared memory of their own: " +
+                               wrong + "; mount a tmpfs there, and start the card's MPS daemon with it as /dev/shm");
         return ok();
     }
     return ok();

@@ -212,8 +212,10 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   const auto request = requestFor(*grant);
   createMissingNodes();
   if (auto s = capacityGuard_.reserve(spec, grant->cards); !s.ok()) return s;  // (P1)
-  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;              // (P2)
-  if (auto s = writeEdits(*grant, *companions, spec); !s.ok()) return s;       // (P3)
+  if (options_.beforeStage)
+    if (auto s = options_.beforeStage(grant->device, stop); !s.ok()) return s;
+  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;         // (P2)
+  if (auto s = writeEdits(*grant, *companions, spec); !s.ok()) return s;  // (P3)
   linkDeviceNodes(spec);
   if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});

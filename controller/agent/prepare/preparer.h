@@ -10,8 +10,9 @@
 //   PREPARE holds the claim's lock and follows the checks of authorize.h.    after a crash: state, and recovery
 //   (P1) write the part if the card has capacity: synced to disk before     part, not staged: from (P1), or from (U2)
 //        the folder is locked, renamed under the lock
-//   (P2) plugin stage(device uid)                                           part, staged: from (P1), stage is a no-op;
-//                                                                           or from (U2)
+//   (P2) PreparerOptions::beforeStage, such as an MPS daemon (../sharing/);  part, staged: from (P1), stage is a no-op;
+//        plugin stage(device uid)                                            or from (U2). A daemon without a file is
+//                                                                           ended by ../sharing/
 //   (P3) plugin mount(device uid); check the edits; merge their variables   part with edits: from (P1), mount is pure;
 //        with those of the preceding claims of the containers (co_claims.h);  or from (U2)
 //        write them to the part; make the links in /dev/char (dev_links.h)
@@ -110,6 +111,10 @@ struct PreparerOptions {
   std::function<std::optional<CurrentCard>(const std::string& card)> found{};
   /// Boot id of the machine. Empty for a simulated node: its files never become stale.
   std::string boot{};
+  /// Starts what containers of the device need on the node besides the plugin's work, such as an MPS daemon. It is
+  /// called before the plugin stages the device, while the part file exists. An error fails the prepare, and the part
+  /// stays. Empty function: no device needs such work.
+  std::function<base::Status(const v1alpha::ElasticGPU& device, const std::stop_token& stop)> beforeStage{};
   /// Maximum time of one removal of files that containers left; the kubelet waits 45 s for an unprepare.
   std::chrono::milliseconds removing{10'000};
 };

@@ -1,0 +1,265 @@
+#include "controller/agent/sharing/mps_daemon.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "controller/agent/sharing/mps_processes.h"
+#include "controller/base/files.h"
+#include "controller/base/log.h"
+#include "controller/base/printable.h"
+#include "controller/base/text.h"
+
+namespace egpu::agent::sharing {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+using base::UniqueFd;
+
+constexpr std::size_t kMaxLogged = 300;
+/// Files of a daemon in its pipe folder. A plugin takes `control` for a running daemon.
+constexpr const char* kSockets[] = {"control", "control_lock", "control_privileged", "nvidia-cuda-mps-control.pid"};
+
+}  // namespace
+
+MpsDaemon::MpsDaemon(std::string card, HostPrograms& programs, const MpsCommands& commands,
+                     const DaemonRecords& records, base::Clock& clock, const MpsDaemonOptions& options)
+    : card_(std::move(card)),
+      folders_(commands.foldersOf(card_)),
+      programs_(programs),
+      commands_(commands),
+      records_(records),
+      clock_(clock),
+      options_(options) {}
+
+Status MpsDaemon::read() {
+  auto record = records_.read(card_);
+  if (!record) return record.status();
+  record_ = std::move(*record);
+  return Status::okay();
+}
+
+/// Excludes other agents. The record is read afterwards.
+Result<UniqueFd> MpsDaemon::lockAndRead(const std::stop_token& stop) {
+  const auto until = clock_.now() + options_.lockTimeout;
+  for (;;) {
+    auto lock = records_.tryLock(card_);
+    if (!lock) return lock;
+    if (*lock) {
+      if (auto s = read(); !s.ok()) return s;
+      return lock;
+    }
+    if (clock_.now() >= until)
+      return Status(Code::unavailable, "another agent has been working on the MPS daemon of card " + card_);
+    if (!clock_.sleepFor(options_.pollInterval, stop)) return Status(Code::cancelled, "stopped");
+  }
+}
+
+bool MpsDaemon::isAlive(const DaemonRecord& daemon) const {
+  return daemon.pid != 0 && daemon.startTime != 0 && daemon.boot == options_.boot &&
+         startTimeOf(options_.proc, daemon.pid) == daemon.startTime;
+}
+
+bool MpsDaemon::isRunning() const { return record_ && isAlive(*record_); }
+
+int64_t MpsDaemon::endedPid() const {
+  if (!record_ || record_->boot != options_.boot) return 0;
+  return record_->pid != 0 && !isRunning() ? record_->pid : record_->endedPid;
+}
+
+bool MpsDaemon::isServedByOperator() const {
+  const auto all = mpsProcesses(options_.proc, folders_.pipe);
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return each.isDaemon && !each.isStartedByAgent; });
+}
+
+Status MpsDaemon::ensure(const std::stop_token& stop) {
+  const auto lock = lockAndRead(stop);
+  if (!lock) return lock.status();
+  if (auto s = adopt(); !s.ok()) return s;
+  if (isRunning()) return awaitSocket(stop);
+  if (isServedByOperator()) return Status::okay();
+  if (auto s = prepareCard(); !s.ok()) return s;
+  const auto first = start(true, stop);
+  if (first.ok() || first.code() == Code::cancelled || isRunning()) return first;
+  // A driver without -multiuser-server: each user gets a server of its own, one after the other.
+  auto second = start(false, stop);
+  if (second.ok()) base::log::info("the MPS daemon serves one user at a time", {{"card", card_}, {"why", first.str()}});
+  return second;
+}
+
+/// Records a daemon whose PID is not in the record, because an agent ended while it started or ended the daemon.
+Status MpsDaemon::adopt() {
+  if (!record_ || record_->pid != 0) return Status::okay();
+  for (const auto& process : mpsProcesses(options_.proc, folders_.pipe)) {
+    if (!process.isDaemon || !process.isStartedByAgent) continue;
+    auto found = *record_;
+    found.pid = process.pid;
+    found.startTime = startTimeOf(options_.proc, process.pid);
+    found.boot = options_.boot;
+    return write(std::move(found));
+  }
+  return Status::okay();
+}
+
+/// Sets the compute mode and mounts the shared memory, after a record of both.
+Status MpsDaemon::prepareCard() {
+  if (auto s = makeFolders(); !s.ok()) return s;
+  const auto mode = commands_.computeMode(card_);
+  if (!mode) return mode.status();
+  if (*mode == kProhibited)
+    return {Code::unavailable, "the compute mode of card " + card_ + " is PROHIBITED; run nvidia-smi -i " + card_ +
+                                   " -c DEFAULT on the node"};
+  const auto hasTmpfs = programs_.hasTmpfs(folders_.sharedMemory);
+  if (!hasTmpfs) return hasTmpfs.status();
+  auto record = record_.value_or(DaemonRecord{card_});
+  record.endedPid = endedPid();
+  record.pid = 0;
+  record.boot = options_.boot;
+  if (*mode != kExclusiveProcess) record.computeMode = *mode;
+  record.ownsTmpfs = record.ownsTmpfs || !*hasTmpfs;
+  if (auto s = write(std::move(record)); !s.ok()) return s;
+  if (*mode != kExclusiveProcess)
+    if (auto s = commands_.setComputeMode(card_, kExclusiveProcess); !s.ok()) return s;
+  return programs_.mountTmpfs(folders_.sharedMemory, options_.tmpfsOptions);
+}
+
+/// Creates the folders. They and the folders above must belong to this user, because the daemon writes to them as root,
+/// and plugins can create folders in the state folder.
+Status MpsDaemon::makeFolders() const {
+  for (const auto& folder : {folders_.pipe, folders_.sharedMemory, folders_.log}) {
+    const auto above = folder.substr(0, folder.rfind('/'));
+    std::error_code error;
+    std::filesystem::create_directories(above, error);
+    if (error) return {Code::unavailable, above + " can't be created: " + error.message()};
+    for (const auto& each : {above, folder}) {
+      struct stat info {};
+      if (::mkdir(each.c_str(), 0755) != 0 && errno != EEXIST)
+        return {Code::unavailable, each + " can't be created: " + strerrordesc_np(errno)};
+      if (::lstat(each.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid())
+        return {Code::unavailable, each + " is no folder of the agent's user; remove it"};
+    }
+  }
+  return Status::okay();
+}
+
+Status MpsDaemon::start(bool isMultiuser, const std::stop_token& stop) {
+  killLeftProcesses();
+  removeSockets();
+  ::unlink((folders_.log + "/daemon.log").c_str());
+  const auto pid = commands_.startDaemon(card_, isMultiuser);
+  if (!pid) return pid.status();
+  auto record = *record_;
+  record.pid = *pid;
+  record.startTime = startTimeOf(options_.proc, *pid);
+  if (auto s = write(record); !s.ok()) return s;
+  auto status = awaitSocket(stop);
+  if (status.ok() || isRunning()) return status;
+  record.pid = 0;  // it has served no program, so its end is not reported as a loss
+  if (auto s = write(std::move(record)); !s.ok()) return s;
+  return status;
+}
+
+Status MpsDaemon::awaitSocket(const std::stop_token& stop) {
+  const auto until = clock_.now() + options_.startTimeout;
+  const auto control = folders_.pipe + "/control";
+  while (::access(control.c_str(), F_OK) != 0) {
+    if (!isRunning())
+      return {Code::unavailable, "the MPS daemon of card " + card_ + " ended at its start: " + lastOutput()};
+    if (clock_.now() >= until)
+      return {Code::unavailable, "the MPS daemon of card " + card_ + " has not created " + control + " yet"};
+    if (!clock_.sleepFor(options_.pollInterval, stop)) return {Code::cancelled, "stopped"};
+  }
+  return Status::okay();
+}
+
+Status MpsDaemon::end(const std::function<bool()>& isUnused, const std::stop_token& stop) {
+  const auto lock = lockAndRead(stop);
+  if (!lock) return lock.status();
+  if (!record_ || !isUnused()) return Status::okay();
+  if (auto s = adopt(); !s.ok()) return s;
+  const auto daemon = *record_;
+  auto without = daemon;
+  without.pid = 0;  // its end is not reported as a loss, even if this agent is killed now
+  without.endedPid = 0;
+  if (auto s = write(std::move(without)); !s.ok()) return s;
+  if (auto s = endDaemon(daemon, stop); !s.ok()) return s;
+  killLeftProcesses();
+  if (!isServedByOperator())
+    if (auto s = restoreCard(); !s.ok()) return s;
+  if (auto s = records_.remove(card_); !s.ok()) return s;
+  record_.reset();
+  return Status::okay();
+}
+
+Status MpsDaemon::restoreCard() {
+  removeSockets();
+  if (!record_->computeMode.empty())
+    if (auto s = commands_.setComputeMode(card_, record_->computeMode); !s.ok()) return s;
+  return record_->ownsTmpfs ? programs_.unmount(folders_.sharedMemory) : Status::okay();
+}
+
+Status MpsDaemon::forgetEnded(const std::stop_token& stop) {
+  const auto lock = lockAndRead(stop);
+  if (!lock) return lock.status();
+  if (endedPid() == 0) return Status::okay();
+  auto record = *record_;
+  record.endedPid = 0;
+  if (!isRunning()) record.pid = 0;
+  return write(std::move(record));
+}
+
+Status MpsDaemon::endDaemon(const DaemonRecord& daemon, const std::stop_token& stop) {
+  if (!isAlive(daemon)) return Status::okay();
+  if (auto s = commands_.quit(card_); !s.ok())
+    base::log::warn("the MPS daemon does not end when asked", {{"card", card_}, {"why", s.str()}});
+  if (hasEnded(daemon, stop)) return Status::okay();
+  for (const int number : {SIGTERM, SIGKILL}) {
+    if (stop.stop_requested()) return {Code::cancelled, "stopped"};
+    programs_.signal(daemon.pid, number);
+    if (hasEnded(daemon, stop)) return Status::okay();
+  }
+  return {Code::unavailable,
+          "the MPS daemon of card " + card_ + " (process " + std::to_string(daemon.pid) + ") does not end"};
+}
+
+bool MpsDaemon::hasEnded(const DaemonRecord& daemon, const std::stop_token& stop) {
+  const auto until = clock_.now() + options_.endTimeout;
+  while (isAlive(daemon))
+    if (clock_.now() >= until || !clock_.sleepFor(options_.pollInterval, stop)) return false;
+  return true;
+}
+
+/// Kills processes that an ended daemon of the agent left, such as servers: they would keep the card in use.
+void MpsDaemon::killLeftProcesses() {
+  for (const auto& process : mpsProcesses(options_.proc, folders_.pipe))
+    if (process.isStartedByAgent) programs_.signal(process.pid, SIGKILL);
+}
+
+void MpsDaemon::removeSockets() const {
+  for (const auto* name : kSockets) ::unlink((folders_.pipe + "/" + name).c_str());
+}
+
+/// Returns the end of the output of the last start.
+std::string MpsDaemon::lastOutput() const {
+  const auto text = base::readFile(folders_.log + "/daemon.log");
+  const auto output = text ? std::string(base::trimmed(*text)) : std::string();
+  return output.empty() ? "see " + folders_.log : base::shortened(base::printable(output), kMaxLogged);
+}
+
+Status MpsDaemon::write(DaemonRecord record) {
+  if (auto s = records_.write(record); !s.ok()) return s;
+  record_ = std::move(record);
+  return Status::okay();
+}
+
+}  // namespace egpu::agent::sharing

@@ -1,0 +1,29 @@
+// MPS processes of this machine, as /proc shows them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace egpu::agent::sharing {
+
+/// Variable in the environment of each daemon that the agent starts. Its servers inherit the variable.
+inline constexpr std::string_view kStartedByAgent = "ELASTICGPU_MPS_DAEMON";
+
+struct MpsProcess {
+  int64_t pid = 0;
+  bool isDaemon = false;  ///< control daemon; false = MPS server
+  bool isStartedByAgent = false;
+};
+
+/// Returns the start time of a process in clock ticks since the boot: it distinguishes processes that had the same PID.
+/// 0 = no such process, or it has ended and its parent has not reaped it. `proc`: the host's "/proc".
+uint64_t startTimeOf(const std::string& proc, int64_t pid);
+
+/// Returns the control daemons and servers whose pipe folder is `pipeFolder`. Daemons in containers count if this
+/// folder of the host is mounted there. Processes with another PID namespace do not: MPS needs the host's, and a
+/// container of a claim could start a program with such a name.
+std::vector<MpsProcess> mpsProcesses(const std::string& proc, const std::string& pipeFolder);
+
+}  // namespace egpu::agent::sharing

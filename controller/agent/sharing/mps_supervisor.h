@@ -1,0 +1,106 @@
+// Runs one MPS control daemon per card while the card has claims with isolation mps.
+//
+//   start    before a plugin stages such a claim (requireFor), unless a daemon of an operator serves the card
+//   watch    a daemon that has ended is started again, with backoff; the card and its claims get an event
+//   end      when the card has had no such claim for a while; then the former compute mode is restored
+//
+// Daemons continue when the agent ends, because containers use them; the next agent finds them by their records
+// (daemon_records.h). Limits are those of the variables that the plugin gives to containers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "controller/agent/cdi/folder.h"
+#include "controller/agent/sharing/daemon_records.h"
+#include "controller/agent/sharing/mps_commands.h"
+#include "controller/agent/sharing/mps_daemon.h"
+#include "controller/base/backoff.h"
+#include "controller/base/clock.h"
+#include "controller/base/mutex.h"
+#include "controller/cache/store.h"
+#include "controller/kube/client.h"
+#include "controller/kube/event_sink.h"
+
+namespace egpu::agent::sharing {
+
+using Gpu = v1alpha::ElasticGPU;
+
+inline constexpr std::string_view kMps = "mps";  ///< isolation mode of devices and cards
+
+struct MpsSupervisorOptions {
+  std::string node;
+  MpsCommandsOptions commands;
+  MpsDaemonOptions daemon;
+  std::chrono::milliseconds interval{2'000};      ///< between two rounds
+  std::chrono::milliseconds idle{30'000};         ///< time without claims after which a daemon is ended
+  std::chrono::milliseconds firstBackoff{1'000};  ///< after a failed start; doubles each time
+  std::chrono::milliseconds maxBackoff{60'000};
+};
+
+/// Thread-safe. References must outlive it. Call start() once; the destructor stops and joins, and leaves the daemons.
+class MpsSupervisor {
+ public:
+  /// cards: the objects of this node's cards.
+  MpsSupervisor(HostPrograms& programs, base::Clock& clock, cdi::Folder& folder, const cache::Store<Gpu>& cards,
+                kube::Client& client, kube::EventSink& events, MpsSupervisorOptions options);
+  ~MpsSupervisor();
+
+  /// Makes sure that a daemon serves the cards of the device if its isolation mode is mps. Its CDI part file must
+  /// exist, because it keeps the daemon. Errors have Code::unavailable, and name the card and the reason.
+  base::Status requireFor(const Gpu& device, const std::stop_token& stop);
+  void start();
+  void stop();
+  /// One round over all daemons. For tests; otherwise the thread calls it.
+  void round(const std::stop_token& stop);
+
+ private:
+  struct MpsCard {
+    explicit MpsCard(MpsDaemon its) : daemon(std::move(its)) {}
+    base::Mutex mutex;
+    MpsDaemon daemon EGPU_GUARDED_BY(mutex);
+    std::optional<base::Clock::Steady> unusedSince EGPU_GUARDED_BY(mutex);
+    base::Status lastError EGPU_GUARDED_BY(mutex);
+    std::string reported EGPU_GUARDED_BY(mutex);  ///< message of the last event, which is not repeated
+  };
+  /// Devices with isolation mps on a card, and whether the card must have a daemon.
+  struct CardUsers {
+    std::vector<cdi::Spec> devices;
+    bool keepsDaemon = true;
+  };
+
+  MpsCard& stateOf(const std::string& card);
+  base::Status require(const std::string& card, const std::stop_token& stop);
+  base::Status serve(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
+  void reportEnded(const std::string& card, MpsCard& state, const base::Status& restarted, const std::stop_token& stop)
+      EGPU_REQUIRES(state.mutex);
+  CardUsers usersOf(const std::string& card);
+  void check(const std::string& card, MpsCard& state, const std::stop_token& stop);
+  void endUnused(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
+  void report(const std::string& card, MpsCard& state, std::string_view reason, const std::string& message,
+              const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
+
+  HostPrograms& programs_;
+  base::Clock& clock_;
+  cdi::Folder& folder_;
+  const cache::Store<Gpu>& cards_;
+  kube::Client client_;  ///< brief, because an event is not worth a wait
+  kube::EventSink& events_;
+  const MpsSupervisorOptions options_;
+  const MpsCommands commands_;
+  const DaemonRecords records_;
+  base::Backoff<> backoff_;  ///< by card
+  base::Mutex mutex_;
+  std::map<std::string, std::unique_ptr<MpsCard>> states_ EGPU_GUARDED_BY(mutex_);  ///< by uuid; never removed
+  std::jthread thread_;  ///< last member, because it uses all others
+};
+
+}  // namespace egpu::agent::sharing

@@ -1,0 +1,331 @@
+#include "controller/agent/sharing/mps_supervisor.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "tests/agent/prepare/fixture.h"
+#include "tests/agent/sharing/fake_programs.h"
+
+namespace egpu::agent::sharing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class MpsSupervisorTest : public PrepareTest {
+ protected:
+  MpsSupervisorTest() {
+    settings.node = "n1";
+    settings.commands = {state, hostRoot, ""};
+    settings.daemon.proc = proc;
+    settings.daemon.boot = "boot-1";
+    restartAgent();
+    plugin.edits.deviceNodes.clear();
+    plugin.editsOf = [this](const plugin::DeviceRequest&) {
+      return plugin::ContainerEdits{{}, {}, {{pipe, "/tmp/nvidia-mps", {"rw", "bind"}}}, {}};
+    };
+    onNode.permitted.stateFolder = state;
+    onNode.beforeStage = [this](const Gpu& device, const std::stop_token& stop) {
+      auto its = device;
+      its.status.isolation = v1alpha::Isolation{"mps", "Soft", "Soft", "None"};
+      return supervisor->requireFor(its, stop);
+    };
+    preparer = std::make_unique<ClaimPreparer>(client, registry, events, folder, onNode);
+  }
+  /// A new agent with the folders of the last one. The processes continue.
+  void restartAgent() {
+    supervisor = std::make_unique<MpsSupervisor>(programs, clock, folder, cards, client, events, settings);
+  }
+  /// A claim with isolation mps that is prepared on the card.
+  ClaimRef prepared(const std::string& name) {
+    const auto claim = claimed(name, "10", {{"isolation", "mps"}});
+    const auto done = preparer->prepare(claim, {});
+    EXPECT_TRUE(done.ok()) << done.status().str();
+    return claim;
+  }
+  void round() {
+    cards.observed(world.gpu("gpu-n1-0"));
+    supervisor->round({});
+  }
+  /// Removes the pod, the claim and its files, so that the daemon may be ended.
+  void release(const ClaimRef& claim) {
+    world.removePod(claim.name);
+    EXPECT_TRUE(preparer->unprepare(claim, {}).ok());
+    world.unreserve(claim.name, claim.name);
+    world.removeClaim(claim.name);
+    driver->settle();
+  }
+  void roundsUntilIdle() {
+    round();
+    clock.advance(settings.idle);
+    round();
+  }
+  std::vector<std::string> eventsAbout(const std::string& reason) const {
+    std::vector<std::string> out;
+    for (const auto& each : events.lines())
+      if (each.find(" " + reason + " ") != std::string::npos) out.push_back(each);
+    return out;
+  }
+
+  const std::string card = "GPU-n1-0";
+  const std::string proc = scratch.path() + "/proc", state = scratch.path() + "/state",
+                    hostRoot = scratch.path() + "/host", pipe = state + "/mps/" + card;
+  FakePrograms programs{proc, hostRoot};
+  SteppingClock clock;
+  cache::Store<Gpu> cards;
+  MpsSupervisorOptions settings;
+  std::unique_ptr<MpsSupervisor> supervisor;
+  PreparerOptions onNode{"n1", {}};
+  std::unique_ptr<ClaimPreparer> preparer;
+};
+
+TEST_F(MpsSupervisorTest, TheFirstClaimStartsADaemonInExclusiveMode) {
+  prepared("a");
+  EXPECT_THAT(programs.calls(),
+              ElementsAre("nvidia-smi -i GPU-n1-0 --query-gpu=compute_mode --format=csv,noheader",
+                          "nvidia-smi -i GPU-n1-0 -c EXCLUSIVE_PROCESS", "mount", "start -f -multiuser-server"));
+  EXPECT_EQ(FakePrograms::valueOf(programs.started.env, "CUDA_VISIBLE_DEVICES"), card);
+  EXPECT_EQ(FakePrograms::valueOf(programs.started.env, "CUDA_MPS_PIPE_DIRECTORY"), pipe);
+  EXPECT_EQ(plugin.staged(), 1u);
+  prepared("b");
+  round();
+  EXPECT_THAT(programs.calls(), IsEmpty()) << "the daemon serves both claims";
+}
+
+TEST_F(MpsSupervisorTest, DevicesWithAnotherModeNeedNoDaemon) {
+  auto device = deviceOf(claimed("a"));
+  EXPECT_TRUE(supervisor->requireFor(device, {}).ok());
+  device.status.isolation = v1alpha::Isolation{"limiter", "Soft", "Soft", "Soft"};
+  EXPECT_TRUE(supervisor->requireFor(device, {}).ok());
+  EXPECT_THAT(programs.calls(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, ADaemonOfAnOperatorIsNeverChanged) {
+  std::filesystem::create_directories(pipe);
+  writeProcess(proc, 77, {"/usr/bin/nvidia-cuda-mps-control", "-f"}, {"CUDA_MPS_PIPE_DIRECTORY=" + pipe}, 5);
+  const auto claim = prepared("a");
+  round();
+  release(claim);
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(proc + "/77"));
+}
+
+TEST_F(MpsSupervisorTest, TheSocketOfAnEndedDaemonIsNoDaemon) {
+  writeText(pipe + "/control", "");
+  prepared("a");
+  EXPECT_THAT(programs.calls(), Contains("start -f -multiuser-server"));
+}
+
+TEST_F(MpsSupervisorTest, ADaemonThatEndsIsStartedAgainAndTheCardAndItsClaimsReportIt) {
+  prepared("a");
+  const auto ended = std::to_string(programs.lastPid());
+  programs.calls();
+  programs.end(programs.lastPid());
+  round();
+  EXPECT_THAT(programs.calls(), Contains("start -f -multiuser-server"));
+  const auto message = HasSubstr("the MPS daemon of card GPU-n1-0 on node n1 ended (process " + ended +
+                                 ") and was started again: programs that used the card have lost it");
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"),
+              ElementsAre(AllOf(HasSubstr("gpu-n1-0 Warning"), message), AllOf(HasSubstr("a Warning"), message)));
+  round();
+  EXPECT_THAT(programs.calls(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, RestartsHaveABackoffThatGrows) {
+  prepared("a");
+  int starts = 0;
+  for (int i = 0; i < 40; ++i) {
+    programs.end(programs.lastPid());
+    programs.calls();
+    round();
+    for (const auto& call : programs.calls()) starts += call == "start -f -multiuser-server" ? 1 : 0;
+    clock.advance(std::chrono::seconds(1));
+  }
+  EXPECT_THAT(starts, ::testing::AllOf(::testing::Ge(4), ::testing::Le(8)));
+}
+
+TEST_F(MpsSupervisorTest, AClaimStartsAnEndedDaemonBeforeTheNextRoundDoes) {
+  prepared("a");
+  programs.end(programs.lastPid());
+  prepared("b");
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), Contains(HasSubstr("a Warning")));
+}
+
+TEST_F(MpsSupervisorTest, ARestartedAgentFindsItsDaemonAndRestoresTheCardAfterTheLastClaim) {
+  const auto claim = prepared("a");
+  programs.calls();
+  restartAgent();
+  round();
+  EXPECT_THAT(programs.calls(), IsEmpty());
+  release(claim);
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(),
+              ElementsAre("nvidia-cuda-mps-control < quit", "nvidia-smi -i GPU-n1-0 -c DEFAULT", "unmount"));
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(), IsEmpty()) << "the card is restored once";
+}
+
+TEST_F(MpsSupervisorTest, ADaemonThatWasStartedButNotRecordedBelongsToTheAgent) {
+  prepared("a");
+  const DaemonRecords records(state + "/mps-daemons");
+  auto record = records.read(card);
+  ASSERT_TRUE(record.ok() && record->has_value());
+  (*record)->pid = 0;
+  ASSERT_TRUE(records.write(**record).ok());
+  programs.calls();
+  restartAgent();
+  round();
+  EXPECT_THAT(programs.calls(), IsEmpty());
+  EXPECT_EQ((*records.read(card))->pid, programs.lastPid());
+}
+
+TEST_F(MpsSupervisorTest, TheDaemonStaysWhileAClaimOrTheCardsModeNeedsIt) {
+  const auto first = prepared("a"), second = prepared("b");
+  programs.calls();
+  release(first);
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(), IsEmpty());
+  ASSERT_TRUE(folder.withdraw(uidOf(second)).ok());
+  ASSERT_TRUE(folder.removePart(uidOf(second)).ok());
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(), IsEmpty()) << "the card has the mode mps";
+}
+
+TEST_F(MpsSupervisorTest, ADaemonThatDoesNotQuitIsKilled) {
+  const auto claim = prepared("a");
+  const auto pid = std::to_string(programs.lastPid());
+  programs.calls();
+  programs.ignoresQuit = true;
+  release(claim);
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(), ElementsAre("nvidia-cuda-mps-control < quit", "signal 15 to " + pid,
+                                            "signal 9 to " + pid, "nvidia-smi -i GPU-n1-0 -c DEFAULT", "unmount"));
+  EXPECT_FALSE(std::filesystem::exists(pipe + "/control")) << "a plugin would take it for a daemon";
+}
+
+TEST_F(MpsSupervisorTest, ACardThatCantBeRestoredIsRestoredLater) {
+  const auto claim = prepared("a");
+  release(claim);
+  programs.failing = {"nvidia-smi"};
+  roundsUntilIdle();
+  EXPECT_EQ(programs.modes[card], kExclusiveProcess);
+  programs.failing.clear();
+  clock.advance(settings.maxBackoff);
+  round();
+  EXPECT_EQ(programs.modes[card], "DEFAULT");
+}
+
+TEST_F(MpsSupervisorTest, ADaemonThatTheAgentEndedIsNotReportedToTheNextClaim) {
+  const auto claim = prepared("a");
+  release(claim);
+  programs.failing = {"nvidia-smi"};
+  roundsUntilIdle();
+  programs.failing.clear();
+  clock.advance(settings.maxBackoff);
+  restartAgent();
+  prepared("b");
+  round();
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, AnEndThatOneAgentSawIsReportedByTheNext) {
+  prepared("a");
+  programs.end(programs.lastPid());
+  programs.failing = {"start"};
+  round();
+  restartAgent();
+  programs.failing.clear();
+  round();
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), Contains(HasSubstr("a Warning")));
+  restartAgent();
+  round();
+  EXPECT_EQ(eventsAbout("MpsDaemonRestarted").size(), 2u) << "the card and the claim, once";
+}
+
+TEST_F(MpsSupervisorTest, AnExclusiveCardStaysExclusive) {
+  programs.modes[card] = "Exclusive_Process";
+  const auto claim = prepared("a");
+  release(claim);
+  roundsUntilIdle();
+  EXPECT_THAT(programs.calls(), Not(Contains(HasSubstr(" -c "))));
+}
+
+TEST_F(MpsSupervisorTest, AProhibitedCardIsNotChanged) {
+  programs.modes[card] = "Prohibited";
+  const auto claim = claimed("a", "10", {{"isolation", "mps"}});
+  const auto done = preparer->prepare(claim, {});
+  EXPECT_THAT(done.status().message(), HasSubstr("the compute mode of card GPU-n1-0 is PROHIBITED"));
+  EXPECT_EQ(plugin.staged(), 0u);
+  EXPECT_EQ(programs.modes[card], "Prohibited");
+}
+
+TEST_F(MpsSupervisorTest, ADriverWithoutMultiuserServersIsServedToo) {
+  programs.knowsMultiuser = false;
+  prepared("a");
+  EXPECT_THAT(programs.calls(), Contains("start -f"));
+}
+
+TEST_F(MpsSupervisorTest, AFailedStartIsReportedAndRepeatedOnlyAfterABackoff) {
+  programs.failing = {"start"};
+  const auto claim = claimed("a", "10", {{"isolation", "mps"}});
+  const auto message = HasSubstr(
+      "card GPU-n1-0 on node n1 has no MPS daemon, and the agent can't start one: "
+      "the MPS daemon of card GPU-n1-0 ended at its start: no card");
+  EXPECT_THAT(preparer->prepare(claim, {}).status().message(), message);
+  EXPECT_TRUE(hasEvent("a", "the MPS daemon of card GPU-n1-0 ended at its start"));
+  programs.calls();
+  EXPECT_THAT(preparer->prepare(claim, {}).status().message(), message);
+  EXPECT_THAT(programs.calls(), IsEmpty());
+  programs.failing.clear();
+  clock.advance(settings.maxBackoff);
+  EXPECT_TRUE(preparer->prepare(claim, {}).ok());
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), IsEmpty()) << "no program has lost the card";
+}
+
+TEST_F(MpsSupervisorTest, WithoutNvidiasProgramsTheMessageNamesThem) {
+  std::filesystem::remove(hostRoot + "/usr/bin/nvidia-cuda-mps-control");
+  const auto done = preparer->prepare(claimed("a", "10", {{"isolation", "mps"}}), {});
+  EXPECT_THAT(done.status().message(), HasSubstr("nvidia-cuda-mps-control is not installed on the node"));
+}
+
+TEST_F(MpsSupervisorTest, AfterARebootTheDaemonIsStartedWithoutAReport) {
+  prepared("a");
+  programs.end(programs.lastPid());
+  programs.mounted.clear();
+  programs.modes.clear();
+  programs.calls();
+  settings.daemon.boot = "boot-2";
+  restartAgent();
+  round();
+  EXPECT_THAT(programs.calls(), ElementsAre(HasSubstr("--query-gpu=compute_mode"), HasSubstr("-c EXCLUSIVE_PROCESS"),
+                                            "mount", "start -f -multiuser-server"));
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, ServersThatAnEndedDaemonLeftAreKilled) {
+  prepared("a");
+  programs.end(programs.lastPid());
+  writeProcess(proc, 99, {"/usr/bin/nvidia-cuda-mps-server"},
+               {"CUDA_MPS_PIPE_DIRECTORY=" + pipe, "ELASTICGPU_MPS_DAEMON=" + card}, 5);
+  programs.calls();
+  round();
+  EXPECT_THAT(programs.calls(), Contains("signal 9 to 99"));
+}
+
+TEST_F(MpsSupervisorTest, AnEndedAgentLeavesItsDaemons) {
+  prepared("a");
+  programs.calls();
+  supervisor->start();
+  supervisor->stop();
+  supervisor.reset();
+  EXPECT_THAT(programs.calls(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(proc + "/" + std::to_string(programs.lastPid())));
+}
+
+}  // namespace
+}  // namespace egpu::agent::sharing
