@@ -76,6 +76,10 @@ spec:
 """
 
 
+with open(os.path.join(ROOT, "manifests", "samples", "workloads", "classes.yaml"), encoding="utf-8") as classes:
+    WORKLOAD_CLASSES = classes.read()
+
+
 class Egpu:
     """Runs `kubectl egpu` with the plugin in kubectl's PATH."""
 
@@ -219,6 +223,14 @@ def attempts(r, e, kubectl):
     r.check("a Deployment that does not fit as a whole", not beyond["fits"] and 0 < beyond["count"] < 9 and any(p["message"] for p in beyond["places"] if not p["fits"]), beyond)
     two = columns(e.ok("try", "-f", "-", stdin=claim("a", 20) + claim("b", 20)).split("\n\n")[0])
     r.check("several claims are placed together", [x[1] for x in two[1:]] == ["default/a", "default/b"] and all(x[2] == "yes" for x in two[1:]), two)
+    for sample, count in (("jobset", 4), ("leaderworkerset", 2), ("kubeflow-training", 4), ("ray", 3)):
+        with open(os.path.join(ROOT, "manifests/samples/workloads", sample + ".yaml"), encoding="utf-8") as f:
+            made = json.loads(e.run("try", "-f", "-", "-o", "json", stdin=WORKLOAD_CLASSES + "---\n" + f.read()).stdout)
+        r.check(f"the pods of {sample}", len(made["places"]) == count and len({p["name"] for p in made["places"]}) == count, made)
+    e.refused("nothing to place", ["try", "-f", "-"], ["kind: it has nothing to place", "Deployment", "PyTorchJob"],
+              stdin="{apiVersion: v1, kind: Service, metadata: {name: s}}")
+    e.refused("a role without a template", ["try", "-f", "-"], ["RayCluster r, group head: its pod template is missing"],
+              stdin="{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {}}}")
     e.refused("too many replicas", ["try", "-f", "-"], ["Deployment web", "valid are 0 to 1000"], stdin=DEPLOYMENT.replace("REPLICAS", "5000"))
     e.refused("nothing to try", ["try"], ["-f FILE"], 2)
     e.refused("no such file", ["try", "-f", "/nope"], ["--filename", "/nope"], 2)
