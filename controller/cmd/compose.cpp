@@ -212,6 +212,7 @@ std::string Core::metricsText() {
   const auto longest = controller_.longestStep();
   const std::chrono::duration<double> step = longest ? clock_.now() - longest->second : std::chrono::seconds(0);
   metrics_.set("elasticgpu_longest_step_seconds", step.count(), {});
+  if (!elector_) metrics_.set("elasticgpu_leader", 1, {});  // without elections, this process always works
   metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
   process_.update(metrics_);
   if (controller_.ready()) questions_.publish(metrics_);
