@@ -314,6 +314,11 @@ def bill(r, e, s, kubectl, folder):
             and abs(sum(a["gpuCost"] for a in allocations.values()) - total["cardMilliseconds"] / 1_800_000) < 1e-6
             and any("__idle__" in n for n in allocations), allocations)
     r.check("YAML", yaml.safe_load(e.ok("bill", folder, "-o", "yaml", *window)) == total)
+    asked = ["--controller", s.ops, *window]
+    r.check("bill --controller: the same bill", e.json("bill", *asked) == total and e.ok("bill", *asked, "-o", "csv") == e.ok("bill", folder, *window, "-o", "csv"))
+    r.check("OpenCost's form of it", json.loads(e.ok("bill", *asked, "-o", "opencost", "--price", "2", "--cluster", "east")) == opencost)
+    e.refused("a folder and a controller", ["bill", folder, *asked], ["FOLDER or --controller"], 2)
+    e.refused("a controller that does not answer", ["bill", "--controller", "http://127.0.0.1:1"], ["127.0.0.1:1"])
     early = e.run("bill", folder, "--to", "2020-01-01").stderr.decode()
     r.check("a time before the journal", "no part of this time" in early and "No card time found" in early, early)
     e.refused("bill without a folder", ["bill"], ["FOLDER"], 2)
@@ -515,6 +520,7 @@ def main(bin_dir):
         bundle(r, e, s, front, s.work)
         drain(r, e, kubectl)
         bill(r, e, s, kubectl, PLACES["FOLDER"])
+        PLACES["localhost:9440"] = s.ops.removeprefix("http://")
         guide(r, e, kubectl, s.work)
         documents(r)
     finally:
