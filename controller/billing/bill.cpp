@@ -12,6 +12,7 @@ namespace egpu::billing {
 namespace {
 
 constexpr double kMillisecondsPerHour = 3'600'000;
+constexpr std::array<std::string_view, 6> kKindNames = {"claim", "unnamed", "retained", "idle", "unhealthy", "unknown"};
 
 CardTimeKey reduced(const CardTimeKey& key, const BillFields& fields) {
   CardTimeKey out;
@@ -43,10 +44,20 @@ void roundExactly(std::vector<BillRow>& rows, const std::vector<CardParts>& part
 
 }  // namespace
 
-std::string_view nameOf(CardTimeKind kind) {
-  static constexpr std::array<std::string_view, 6> kNames = {"claim", "unnamed",   "retained",
-                                                             "idle",  "unhealthy", "unknown"};
-  return kNames[static_cast<std::size_t>(kind)];
+std::string_view nameOf(CardTimeKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+
+std::optional<CardTimeKind> kindOf(std::string_view name) {
+  const auto* const found = std::find(kKindNames.begin(), kKindNames.end(), name);
+  if (found == kKindNames.end()) return std::nullopt;
+  return static_cast<CardTimeKind>(found - kKindNames.begin());
+}
+
+std::string CardTimeKey::*CardTimeKey::fieldOf(std::string_view name) {
+  static const std::array<std::string CardTimeKey::*, 6> kFields = {&CardTimeKey::space, &CardTimeKey::className,
+                                                                    &CardTimeKey::claim, &CardTimeKey::pod,
+                                                                    &CardTimeKey::node,  &CardTimeKey::model};
+  const auto& names = BillFields::names();
+  return kFields[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
 }
 
 void CardTime::add(const CardTime& other) {

@@ -25,6 +25,8 @@ enum class CardTimeKind {
 };
 /// "claim", "idle", … as in output.
 std::string_view nameOf(CardTimeKind kind);
+/// Reads such a name; nullopt if it is unknown.
+std::optional<CardTimeKind> kindOf(std::string_view name);
 
 /// Identifies a part of the cards' time. Fields that do not apply are empty.
 struct CardTimeKey {
@@ -33,6 +35,8 @@ struct CardTimeKey {
   std::string pod;                      ///< name of a pod in the namespace of the claim; empty: no pod had a node
   std::string node, model;
   auto operator<=>(const CardTimeKey&) const = default;
+  /// Returns the member of a field. name: one of BillFields::names().
+  static std::string CardTimeKey::*fieldOf(std::string_view name);
 };
 
 struct CardTime {
@@ -83,6 +87,17 @@ struct BillRow {
 /// Returns a row for each combination of the fields, sorted. Each row is rounded up or down to a card-millisecond so
 /// that the sum is that of `times` (largest remainder). Times of models without a price cost nothing.
 std::vector<BillRow> billRows(const CardTimes& times, const BillFields& fields, const CardPrices& prices);
+
+/// Answer to a question for a bill: everything that is printed.
+struct Bill {
+  int64_t from = 0, to = 0;                 ///< as in CardTimeTotal
+  std::optional<int64_t> cardMilliseconds;  ///< sum over all cards; nullopt: hidden from a tenant
+  int64_t gaps = 0;                         ///< number of times that records are missing
+  std::vector<std::string> columns;         ///< names of the fields of the rows, in the order of BillFields::names()
+  std::vector<BillRow> rows;
+  bool hasCost = false;
+  std::vector<std::string> warnings;  ///< missing parts of the journal, for people
+};
 
 /// "12.345": card-seconds, exactly.
 std::string secondsText(int64_t milliseconds);

@@ -20,6 +20,7 @@ plugin::HostOptions hostOptions(const CoreOptions& options, base::Metrics& metri
   o.limits = options.pluginLimits;
   o.hidden = options.pluginHidden;
   if (!options.journal.empty()) o.hidden.push_back(options.journal);
+  if (!options.billJournals.empty()) o.hidden.push_back(options.billJournals);
   if (!options.extender.tls.key.empty()) o.hidden.push_back(options.extender.tls.key);
   o.metrics = &metrics;
   return o;
@@ -97,6 +98,7 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
                  [this](const cache::Gpu& device) { return controller_.reconciler().cannotResize(device); }),
       reviews_(transport, clock, random, metrics_, reviewOptions()),
       callers_(reviews_, clock),
+      bills_(options.journal, options.billJournals),
       operations_(
           {[this](const allocator::MapPage& page) { return controller_.cluster().allocationMap().map(page); },
            [this] { return metricsText(); }, [this] { return wrong(); }, [this] { return missing(); },
@@ -110,7 +112,13 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
              const auto why = notDeciding();
              return why.empty() ? moves_->answer(request, std::move(stop)) : http::plain(503, why + "\n");
            }),
-           [this](server::ChangeFeed::StillAllowed stillAllowed) { return feed_.open(std::move(stillAllowed)); }}),
+           [this](server::ChangeFeed::StillAllowed stillAllowed) { return feed_.open(std::move(stillAllowed)); },
+           [this](const http::Request& request, bool whole, std::stop_token stop) {
+             return bills_.answer(request, whole, std::move(stop));
+           },
+           [this](std::string_view authorization, std::string_view space, std::stop_token stop) {
+             return callers_.checkTenant(authorization, space, std::move(stop));
+           }}),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}),
       extender_(controller_.stores(), controller_.cluster(), controller_.reconciler(), metrics_,
                 [this] { return notDeciding(); }) {
@@ -212,6 +220,7 @@ std::string Core::metricsText() {
   const auto longest = controller_.longestStep();
   const std::chrono::duration<double> step = longest ? clock_.now() - longest->second : std::chrono::seconds(0);
   metrics_.set("elasticgpu_longest_step_seconds", step.count(), {});
+  if (!elector_) metrics_.set("elasticgpu_leader", 1, {});  // without elections, this process always works
   metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
   process_.update(metrics_);
   if (controller_.ready()) questions_.publish(metrics_);

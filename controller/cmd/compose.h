@@ -23,6 +23,7 @@
 #include "controller/kube/transport/transport.h"
 #include "controller/plugin/hosted_registry.h"
 #include "controller/reconcile/controller.h"
+#include "controller/server/bills.h"
 #include "controller/server/extender/extender.h"
 #include "controller/server/moves.h"
 #include "controller/server/operations/callers.h"
@@ -92,6 +93,7 @@ class Core {
   kube::Client reviews_;  ///< short timeouts, because a caller waits
   server::Callers callers_;
   std::optional<server::Moves> moves_;
+  server::Bills bills_;
   server::Operations operations_;
   server::Probes probes_;
   server::Extender extender_;

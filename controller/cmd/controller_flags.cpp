@@ -73,6 +73,9 @@ void addController(CLI::App& app, CoreOptions& o) {
                  "Maximum total size of its files; the oldest are deleted: 256MiB, 2GiB")
       ->transform(CLI::AsSizeValue(false).description("SIZE"))
       ->default_str("256MiB");
+  app.add_option("--bill-journals", o.billJournals,
+                 "Folder with the journal folders of all replicas, which /bill of the operations address adds up "
+                 "(default: the folder of --journal alone)");
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
   app.add_option("--write-probes-address", o.writeProbesAddress, "Write the real probes address to this file");
 }

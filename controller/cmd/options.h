@@ -52,6 +52,7 @@ struct CoreOptions {
   bool cardMetrics = false;  ///< series per card in /metrics, for at most kMaxCardSeries cards
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
+  std::string billJournals;  ///< folder with the journal folders of all replicas, for /bill; empty = `journal` alone
   reconcile::Timeouts timeouts{};
   /// Waiting time of a claim before a node is reserved for it.
   std::chrono::milliseconds reservationAfter = std::chrono::seconds(scheduler::ReservationLimits{}.after);

@@ -68,7 +68,7 @@ base::Result<TokenVerdict> decodeTokenReview(std::string_view json) {
 }
 
 std::string encodeAccessReview(const Identity& user, std::string_view verb, std::string_view group,
-                               std::string_view resource) {
+                               std::string_view resource, std::string_view space) {
   JsonText j;
   j.beginObject().key("apiVersion").value("authorization.k8s.io/v1").key("kind").value("SubjectAccessReview");
   j.key("spec").beginObject();
@@ -79,6 +79,7 @@ std::string encodeAccessReview(const Identity& user, std::string_view verb, std:
   for (const auto& [key, values] : user.extra) write(j, key, values);
   j.endObject();
   j.key("resourceAttributes").beginObject();
+  if (!space.empty()) j.key("namespace").value(space);
   j.key("verb").value(verb).key("group").value(group).key("resource").value(resource).endObject();
   return j.endObject().endObject().take();
 }

@@ -26,9 +26,10 @@ struct TokenVerdict {
 };
 base::Result<TokenVerdict> decodeTokenReview(std::string_view json);
 
-/// Encodes a SubjectAccessReview (authorization.k8s.io/v1) of a verb on all objects of a resource.
+/// Encodes a SubjectAccessReview (authorization.k8s.io/v1) of a verb on all objects of a resource. space: in this
+/// namespace; empty = in the cluster.
 std::string encodeAccessReview(const Identity& user, std::string_view verb, std::string_view group,
-                               std::string_view resource);
+                               std::string_view resource, std::string_view space = {});
 struct AccessVerdict {
   bool allowed = false;
   std::string reason;

@@ -27,7 +27,7 @@ class JournalFile {
     for (const auto& record : picture_) reading_.each(record, joined);
     picture_.clear();
     JournalRecord record;
-    while (next(record)) reading_.each(record, joined);
+    while (!reading_.stop.stop_requested() && next(record)) reading_.each(record, joined);
     return whole_;
   }
 
@@ -35,7 +35,7 @@ class JournalFile {
   /// Reads the snapshot at the beginning of the file. Returns false if it is missing or incomplete.
   bool picture() {
     JournalRecord record;
-    while (next(record)) {
+    while (!reading_.stop.stop_requested() && next(record)) {
       const bool complete = record.complete;
       if (picture_.empty() && (!record.journal || record.journal->version != 1)) {
         leaveOut("all of it: its first record is not of a journal of version 1");
@@ -44,7 +44,7 @@ class JournalFile {
       picture_.push_back(std::move(record));
       if (complete) return true;
     }
-    if (whole_) leaveOut("all of it: it ends before the whole cluster is described");
+    if (whole_ && !reading_.stop.stop_requested()) leaveOut("all of it: it ends before the whole cluster is described");
     return false;
   }
 
@@ -114,10 +114,12 @@ Status read(const std::vector<std::string>& folders, const Reading& reading) {
   bool follows = false;
   const FileInOrder* last = nullptr;
   for (const auto& each : all) {
+    if (reading.stop.stop_requested()) return {Code::cancelled, "a stop was requested"};
     JournalFile file(each.path, reading);
     follows = file.read(follows && last->folder == each.folder && each.number == last->number + 1);
     last = &each;
   }
+  if (reading.stop.stop_requested()) return {Code::cancelled, "a stop was requested"};
   return Status::okay();
 }
 

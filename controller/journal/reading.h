@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct Reading {
   std::function<void(const codec::JournalRecord&, bool joined)> each;
   /// Called with a message for people that names the file and the part of it that is skipped.
   std::function<void(const std::string&)> leftOut;
+  /// Ends the reading with Code::cancelled.
+  std::stop_token stop{};
 };
 
 /// Reads all files of the folders, in the order of their first records: replicas of a controller have a folder each.

@@ -77,7 +77,9 @@ struct BundleOptions : VerbOptions {
 
 struct BillOptions {
   OutputFlags output;                ///< also csv | opencost
-  std::vector<std::string> folders;  ///< folders of decision journals; at least one
+  std::vector<std::string> folders;  ///< folders of decision journals; empty = ask the controller
+  std::string controller;            ///< address of the controller's operations; empty = read the folders
+  ClientFlags client;                ///< credentials for the controller: kubeconfig, context and token
   std::string from, to;              ///< date or RFC 3339; empty = all that the journal has
   std::vector<std::string> by;       ///< fields of the rows; empty = namespace, class, claim, pod
   std::vector<std::string> prices;   ///< PRICE or MODEL=PRICE, of a card for an hour

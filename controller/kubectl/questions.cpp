@@ -14,6 +14,7 @@
 #include "controller/kube/query.h"
 #include "controller/kubectl/cluster_mirror.h"
 #include "controller/kubectl/output.h"
+#include "controller/kubectl/pod_sources.h"
 #include "controller/kubectl/verbs.h"
 #include "controller/kubectl/workload.h"
 
@@ -217,6 +218,9 @@ int tryVerb(const QuestionOptions& options) {
     return askOne(options, **mirror, targetOf(options, options.explain ? "/explain" : "/simulate", space), body);
   auto workload = readWorkload(body, space);
   if (!workload) return fail(fileNameOf(options), workload.status());
+  if (workload->isEmpty())
+    return fail(fileNameOf(options) + ": kind: it has nothing to place; valid are ElasticGPUClaim, Pod, " +
+                std::string(kKindsWithPods));
   if (!workload->isJoint()) return askOne(options, **mirror, targetOf(options, "/simulate", space), body);
   auto places = placeWorkload(**mirror, *workload);
   if (!places) return fail(fileNameOf(options), places.status());

@@ -10,6 +10,7 @@
 #include "controller/base/clock.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/query.h"
+#include "controller/kubectl/pod_sources.h"
 
 namespace egpu::kubectl {
 
@@ -21,29 +22,6 @@ namespace keys = v1alpha::keys;
 
 Status inDocument(std::size_t number, const std::string& what) {
   return {Code::invalid, "document " + std::to_string(number) + ": " + what};
-}
-
-/// Returns where the pod template of a kind is, and the number of its pods; false: the kind has no pods.
-struct PodSource {
-  const Json* pod = nullptr;
-  int64_t count = 1;
-};
-bool podsOfController(const std::string& kind, const Json& object, PodSource& out) {
-  static const std::set<std::string, std::less<>> replicated = {"Deployment", "ReplicaSet", "StatefulSet",
-                                                                "ReplicationController"};
-  if (replicated.count(kind) != 0) {
-    out.pod = &at(object, {"spec", "template"});
-    out.count = numberAt(object, {"spec", "replicas"}, 1);
-  } else if (kind == "Job") {
-    out.pod = &at(object, {"spec", "template"});
-    out.count =
-        std::min(numberAt(object, {"spec", "parallelism"}, 1), numberAt(object, {"spec", "completions"}, kMaxPods + 1));
-  } else if (kind == "CronJob") {
-    return podsOfController("Job", at(object, {"spec", "jobTemplate"}), out);
-  } else {
-    return false;
-  }
-  return true;
 }
 
 class WorkloadReader {
@@ -79,8 +57,10 @@ class WorkloadReader {
       out_.templates.push_back(std::move(object));
     } else if (kind == "ElasticGPUClass") {
       out_.classes.push_back(std::move(object));
-    } else if (PodSource source; podsOfController(kind, object, source)) {
-      return expand(kind, object, source, number);
+    } else if (const auto sources = podSourcesOf(kind, object)) {
+      out_.hasController = true;
+      for (const auto& source : *sources)
+        if (auto status = expand(kind, object, source, number); !status.ok()) return status;
     } else {
       out_.ignored.push_back(kind + " " + textAt(object, {"metadata", "name"}) +
                              " is not placed: it has no pods that are known here");
@@ -90,16 +70,17 @@ class WorkloadReader {
 
   Status expand(const std::string& kind, const Json& object, const PodSource& source, std::size_t number) {
     const auto name = textAt(object, {"metadata", "name"});
-    if (!source.pod->is_object()) return inDocument(number, kind + " " + name + ": spec.template is missing");
+    const auto group = source.group.empty() ? std::string() : ", group " + source.group;
+    if (source.pod == nullptr) return inDocument(number, kind + " " + name + group + ": its pod template is missing");
     if (source.count < 0 || source.count > kMaxPods)
-      return inDocument(number, kind + " " + name + ": " + std::to_string(source.count) + " pods; valid are 0 to " +
-                                    std::to_string(kMaxPods));
-    out_.hasController = true;
+      return inDocument(number, kind + " " + name + group + ": " + std::to_string(source.count) +
+                                    " pods; valid are 0 to " + std::to_string(kMaxPods));
+    const auto prefix = (name.empty() ? "pod" : name) + (source.group.empty() ? "" : "-" + source.group) + "-";
     for (int64_t i = 0; i < source.count; ++i) {
       Json pod = *source.pod;
       pod["apiVersion"] = "v1";
       pod["kind"] = "Pod";
-      pod["metadata"]["name"] = (name.empty() ? "pod" : name) + "-" + std::to_string(i);
+      pod["metadata"]["name"] = prefix + std::to_string(i);
       pod["metadata"]["namespace"] = textAt(object, {"metadata", "namespace"});
       out_.pods.push_back(std::move(pod));
     }

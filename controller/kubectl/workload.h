@@ -13,14 +13,15 @@ namespace egpu::kubectl {
 /// Most pods of one file; a controller with more replicas is refused.
 inline constexpr int64_t kMaxPods = 1000;
 
-/// Objects of a file. Pods of Deployments, ReplicaSets, StatefulSets, ReplicationControllers, Jobs and CronJobs are
-/// expanded to the number of their replicas.
+/// Objects of a file. Pods of controllers (pod_sources.h) are expanded to the number of their replicas.
 struct Workload {
   std::vector<Json> claims, pods;
   std::vector<Json> templates, classes;  ///< ElasticGPUClaimTemplates, ElasticGPUClasses
   std::vector<std::string> ignored;      ///< notes about objects that need no GPU
   bool hasQuestions = false;             ///< a document without a kind: claim and steps, as for /simulate
   bool hasController = false;
+  /// True if there is nothing to place.
+  bool isEmpty() const { return !hasQuestions && pods.empty() && claims.empty(); }
   /// True if the objects have to be placed together. Otherwise they are one claim, one pod with its claims, or a
   /// question with steps, for which the controller's code has an answer with more details.
   bool isJoint() const {

@@ -144,7 +144,7 @@ def check_values(report, helm):
                  spec_of(got, DEPLOYMENT)["volumes"] == [{"name": "journal", "emptyDir": {"sizeLimit": "2576Mi"}}], controller)
     kept = rendered(helm, "--set", "controller.journal.enabled=true,controller.journal.existingClaim=journals,controller.extraEnv[0].name=A,controller.extraEnv[0].value=b")
     controller_of_kept, spec = container(kept, DEPLOYMENT), spec_of(kept, DEPLOYMENT)
-    report.check("journals on a volume, each pod's in a folder of its own", "--journal=/journal/$(POD_NAME)" in controller_of_kept["args"] and
+    report.check("journals on a volume, each pod's in a folder of its own", {"--journal=/journal/$(POD_NAME)", "--bill-journals=/journal"} <= set(controller_of_kept["args"]) and
                  [each["name"] for each in controller_of_kept["env"]] == ["POD_NAME", "A"] and spec["securityContext"]["fsGroup"] == 65532 and
                  spec["volumes"] == [{"name": "journal", "persistentVolumeClaim": {"claimName": "journals"}}], controller_of_kept)
     report.check("host network", spec_of(got, DEPLOYMENT)["hostNetwork"] is True)

@@ -10,6 +10,7 @@ import copy
 import itertools
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -20,6 +21,7 @@ import nodes
 from apiserver import Cluster, guarded
 from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, resource_claims, claims, pods, quotas, until
 from parts import WHOLE
+from pki import write_kubeconfig
 from pods_test import claim, gpu_class, pod, running
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "page"))
@@ -343,6 +345,42 @@ def callers(client, address, report, bin_dir):
     until("its claim is gone", lambda: not client.items(claims()))
 
 
+def bills(cluster, client, address, report, bin_dir):
+    """A tenant with the role view in one namespace gets the bill of this namespace only; kubectl egpu sends its token."""
+    client.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    client.create("/api/v1/namespaces/team/serviceaccounts", {"metadata": {"name": "ann"}})
+    client.create("/apis/rbac.authorization.k8s.io/v1/namespaces/team/rolebindings", {
+        "metadata": {"name": "ann"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "ann", "namespace": "team"}]})
+    for space in ("team", "default"):
+        client.create(claims(space), claim("billed", "now", 25, "1Gi"))
+    until("both are bound", lambda: all(client.get(f"{claims(space)}/billed").get("status", {}).get("phase") == "Bound" for space in ("team", "default")))
+    tenant = client.token_for("team", "ann")
+
+    def bill(token, *arguments):
+        done = subprocess.run([os.path.join(bin_dir, "kubectl-egpu"), "bill", f"--controller=http://{address}", "-o", "json", *arguments],
+                              env={**os.environ, "KUBECONFIG": str(token_config(cluster, token))}, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+    own = until("the tenant's claim is in its bill", lambda: [each for each in bill(tenant, "-n", "team").get("rows", []) if each.get("claim") == "billed"])
+    report.check("a tenant sees its own rows only", {each["namespace"] for each in own} == {"team"} and "cardMilliseconds" not in bill(tenant, "-n", "team"), own)
+    for what, arguments, words in (("another namespace", ["-n", "default"], 'in the namespace "default"'), ("the cluster", [], "at the cluster scope")):
+        refused = bill(tenant, *arguments)
+        report.check(f"a tenant does not get the bill of {what}", words in refused and "cannot" in refused, refused)
+    whole = bill(client.token_for(installation.NAMESPACE, installation.ACCOUNT), "--by", "namespace")
+    report.check("who may get ElasticGPUs gets the whole bill", {"team", "default"} <= {each.get("namespace") for each in whole["rows"]}
+                 and sum(each["cardMilliseconds"] for each in whole["rows"]) == whole["cardMilliseconds"], whole)
+    client.delete_all(claims("team"))
+    client.delete_all(claims())
+    until("the claims are gone", lambda: not client.items(claims()) and not client.items(claims("team")))
+
+
+def token_config(cluster, token):
+    path = cluster.folder / "tenant.kubeconfig"
+    write_kubeconfig(path, cluster.url, cluster.pki, "tenant", token)
+    return path
+
+
 def main():
     report = Report()
     names = ["n-0", "n-1", "leaves"]
@@ -359,12 +397,13 @@ def main():
         until("the nodes are ready", lambda: nodes.all_ready(client, names))
         # Only a controller with leader election uses the lease; its right to the lease is tested in any case.
         elects = "--leader-elect" in installation.run_help(sys.argv[1])
-        operations = installation.start_controller(cluster, sys.argv[1], arguments=[
-            "--leader-elect", f"--leader-elect-resource-namespace={installation.NAMESPACE}"] if elects else [])
+        operations = installation.start_controller(cluster, sys.argv[1], arguments=[f"--journal={cluster.folder}/journal", *(
+            ["--leader-elect", f"--leader-elect-resource-namespace={installation.NAMESPACE}"] if elects else [])])
         log = AuditLog(cluster.audit_log)
         try:
             whole_life(client, log, report)
             callers(client, operations, report, sys.argv[1])
+            bills(cluster, client, operations, report, sys.argv[1])
             audited(client, log, report, elects)
             missed(client, log, report)
         except BaseException:

@@ -76,6 +76,10 @@ spec:
 """
 
 
+with open(os.path.join(ROOT, "manifests", "samples", "workloads", "classes.yaml"), encoding="utf-8") as classes:
+    WORKLOAD_CLASSES = classes.read()
+
+
 class Egpu:
     """Runs `kubectl egpu` with the plugin in kubectl's PATH."""
 
@@ -219,6 +223,14 @@ def attempts(r, e, kubectl):
     r.check("a Deployment that does not fit as a whole", not beyond["fits"] and 0 < beyond["count"] < 9 and any(p["message"] for p in beyond["places"] if not p["fits"]), beyond)
     two = columns(e.ok("try", "-f", "-", stdin=claim("a", 20) + claim("b", 20)).split("\n\n")[0])
     r.check("several claims are placed together", [x[1] for x in two[1:]] == ["default/a", "default/b"] and all(x[2] == "yes" for x in two[1:]), two)
+    for sample, count in (("jobset", 4), ("leaderworkerset", 2), ("kubeflow-training", 4), ("ray", 3)):
+        with open(os.path.join(ROOT, "manifests/samples/workloads", sample + ".yaml"), encoding="utf-8") as f:
+            made = json.loads(e.run("try", "-f", "-", "-o", "json", stdin=WORKLOAD_CLASSES + "---\n" + f.read()).stdout)
+        r.check(f"the pods of {sample}", len(made["places"]) == count and len({p["name"] for p in made["places"]}) == count, made)
+    e.refused("nothing to place", ["try", "-f", "-"], ["kind: it has nothing to place", "Deployment", "PyTorchJob"],
+              stdin="{apiVersion: v1, kind: Service, metadata: {name: s}}")
+    e.refused("a role without a template", ["try", "-f", "-"], ["RayCluster r, group head: its pod template is missing"],
+              stdin="{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {}}}")
     e.refused("too many replicas", ["try", "-f", "-"], ["Deployment web", "valid are 0 to 1000"], stdin=DEPLOYMENT.replace("REPLICAS", "5000"))
     e.refused("nothing to try", ["try"], ["-f FILE"], 2)
     e.refused("no such file", ["try", "-f", "/nope"], ["--filename", "/nope"], 2)
@@ -302,6 +314,11 @@ def bill(r, e, s, kubectl, folder):
             and abs(sum(a["gpuCost"] for a in allocations.values()) - total["cardMilliseconds"] / 1_800_000) < 1e-6
             and any("__idle__" in n for n in allocations), allocations)
     r.check("YAML", yaml.safe_load(e.ok("bill", folder, "-o", "yaml", *window)) == total)
+    asked = ["--controller", s.ops, *window]
+    r.check("bill --controller: the same bill", e.json("bill", *asked) == total and e.ok("bill", *asked, "-o", "csv") == e.ok("bill", folder, *window, "-o", "csv"))
+    r.check("OpenCost's form of it", json.loads(e.ok("bill", *asked, "-o", "opencost", "--price", "2", "--cluster", "east")) == opencost)
+    e.refused("a folder and a controller", ["bill", folder, *asked], ["FOLDER or --controller"], 2)
+    e.refused("a controller that does not answer", ["bill", "--controller", "http://127.0.0.1:1"], ["127.0.0.1:1"])
     early = e.run("bill", folder, "--to", "2020-01-01").stderr.decode()
     r.check("a time before the journal", "no part of this time" in early and "No card time found" in early, early)
     e.refused("bill without a folder", ["bill"], ["FOLDER"], 2)
@@ -503,6 +520,7 @@ def main(bin_dir):
         bundle(r, e, s, front, s.work)
         drain(r, e, kubectl)
         bill(r, e, s, kubectl, PLACES["FOLDER"])
+        PLACES["localhost:9440"] = s.ops.removeprefix("http://")
         guide(r, e, kubectl, s.work)
         documents(r)
     finally:

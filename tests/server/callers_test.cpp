@@ -36,7 +36,9 @@ class Reviews final : public kube::Transport {
                                         R"(","uid":"u1","groups":["a","b"],"extra":{"k":["v"]}}}})"};
       return kube::HttpResponse{201, {}, R"({"status":{"authenticated":false,"error":"token \"expired\""}})"};
     }
-    const bool may = request.body.find("\"user\":\"" + readers + "\"") != std::string::npos;
+    const bool asksForSpace = request.body.find("\"namespace\":") != std::string::npos;
+    const bool may = asksForSpace ? request.body.find("\"namespace\":\"" + tenantOf + "\"") != std::string::npos
+                                  : request.body.find("\"user\":\"" + readers + "\"") != std::string::npos;
     return kube::HttpResponse{201, {}, may ? R"({"status":{"allowed":true}})" : R"({"status":{"allowed":false}})"};
   }
   base::Result<kube::HttpResponse> stream(const kube::HttpRequest&, const std::function<bool(std::string_view)>&,
@@ -45,6 +47,7 @@ class Reviews final : public kube::Transport {
   }
   bool down = false, forbidden = false, garbage = false;
   std::string readers = "reader";  ///< users that are permitted
+  std::string tenantOf;            ///< namespace whose claims every known user may list
   std::vector<std::string> asked, bodies;
 };
 
@@ -84,6 +87,26 @@ TEST_F(CallersTest, OthersGetWhatTheyNeed) {
   const auto may = callers.check("bearer nobody", {});
   EXPECT_EQ(may.status, 403);
   EXPECT_THAT(may.message, HasSubstr("user \"nobody\" cannot get resource \"elasticgpus\""));
+}
+
+TEST_F(CallersTest, ATenantIsAskedAboutTheClaimsOfItsNamespace) {
+  api.tenantOf = "team";
+  EXPECT_EQ(callers.checkTenant("Bearer nobody", "team", {}).status, 200);
+  EXPECT_THAT(api.bodies[1],
+              HasSubstr(R"("resourceAttributes":{"namespace":"team","verb":"list","group":"elasticgpu.io",)"
+                        R"("resource":"elasticgpuclaims"})"));
+  const auto other = callers.checkTenant("Bearer nobody", "other", {});
+  EXPECT_EQ(other.status, 403);
+  EXPECT_THAT(other.message, HasSubstr("cannot list resource \"elasticgpuclaims\""));
+  EXPECT_THAT(other.message, HasSubstr("in the namespace \"other\""));
+  EXPECT_EQ(status("Bearer nobody"), 403) << "the right in a namespace is none in the cluster";
+}
+
+TEST_F(CallersTest, NoTokenCountsAsAnotherOneWithANamespace) {
+  api.tenantOf = "team";
+  EXPECT_EQ(callers.checkTenant("Bearer nobody", "team", {}).status, 200);
+  for (const char* forged : {"teamnobody", "4:teamnobody", "team\nnobody", "nobody\nteam"})
+    EXPECT_EQ(status(std::string("Bearer ") + forged), 401) << forged;
 }
 
 TEST_F(CallersTest, AnAnswerIsRememberedForAWhile) {
@@ -265,6 +288,16 @@ class GuardedTest : public CallersTest {
     if (!authorization.empty()) r.headers.emplace_back("authorization", authorization);
     return operations.handle(r, {});
   }
+  /// The answer's body, or its status if it is refused.
+  std::string bill(const std::string& query, const std::string& authorization) {
+    http::Request r;
+    r.method = "GET";
+    r.path = "/bill";
+    r.query = query;
+    r.headers.emplace_back("authorization", authorization);
+    const auto answer = operations.handle(r, {});
+    return answer.status == 200 ? answer.body : std::to_string(answer.status);
+  }
   Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [] { return std::string("metrics"); },
                          [] { return std::string(); },
@@ -273,8 +306,31 @@ class GuardedTest : public CallersTest {
                          [](const http::Request&, std::stop_token) { return http::Response{}; },
                          [this](std::string_view authorization, std::stop_token stop) {
                            return callers.check(authorization, std::move(stop));
+                         },
+                         {},
+                         {},
+                         {},
+                         [](const http::Request& request, bool whole, std::stop_token) {
+                           http::Response response;
+                           response.body = (whole ? "all " : "part ") + request.query;
+                           return response;
+                         },
+                         [this](std::string_view authorization, std::string_view space, std::stop_token stop) {
+                           return callers.checkTenant(authorization, space, std::move(stop));
                          }}};
 };
+
+TEST_F(GuardedTest, ATenantGetsTheBillOfItsNamespaceOnly) {
+  api.tenantOf = "team";
+  EXPECT_EQ(get("/bill").status, 401);
+  EXPECT_EQ(get("/bill", "Bearer nobody").status, 403);
+  EXPECT_EQ(bill("namespace=team", "Bearer nobody"), "part namespace=team");
+  EXPECT_EQ(bill("namespace=other", "Bearer nobody"), "403");
+  EXPECT_EQ(bill("namespace=team&namespace=other", "Bearer nobody"), "403") << "the last one counts for the bill";
+  EXPECT_EQ(bill("namespace=team", "Bearer forged"), "401");
+  EXPECT_EQ(bill("namespace=team", "Bearer reader"), "all namespace=team");
+  EXPECT_EQ(bill("", "Bearer reader"), "all ");
+}
 
 TEST_F(GuardedTest, ProbesAndMetricsAskNobody) {
   api.down = true;

@@ -126,8 +126,13 @@ void addBill(CLI::App& app, BillOptions& o) {
   auto* bill = app.add_subcommand("bill", "Card-seconds per namespace, class, claim and pod, from a decision journal");
   addOutput(*bill, o.output, {"csv", "opencost"});
   bill->add_option("FOLDER", o.folders, "The folder that --journal of the controller named, or one of each replica")
-      ->required()
       ->check(CLI::ExistingDirectory);
+  bill->add_option("--controller", o.controller,
+                   "Address of the controller's operations, such as http://localhost:9440, to ask in place of folders; "
+                   "with -n, the right to list elasticgpuclaims of the namespace is sufficient");
+  bill->add_option("--kubeconfig", o.client.kubeconfig, "Kubeconfig file with the token for it (default: as kubectl)");
+  bill->add_option("--context", o.client.context, "Context of the kubeconfig (default: its current one)");
+  bill->add_option("--token", o.client.token, "Bearer token for it, instead of the kubeconfig's");
   bill->add_option("--from", o.from, "Begin: a date, or a time such as 2026-01-31T12:00:00Z (default: the journal's)");
   bill->add_option("--to", o.to, "End, which is not included (default: the journal's)");
   bill->add_option("--by", o.by, "Fields of the rows, separated by commas (default: namespace,class,claim,pod)")

@@ -40,14 +40,16 @@ Callers::CallerVerdict unreachable(const base::Status& why) {
 
 }  // namespace
 
-Callers::CallerVerdict Callers::check(std::string_view authorization, std::stop_token stop) {
+Callers::CallerVerdict Callers::check(std::string_view authorization, std::string_view space, std::stop_token stop) {
   const auto token = tokenOf(authorization);
   if (!token)
     return {401,
             "a bearer token is needed: send \"Authorization: Bearer TOKEN\" with the token of a user or service "
             "account that may get elasticgpus (kubectl create token)"};
+  // The length separates the parts, so that no token can count as another one for a namespace.
+  const auto hashed = std::to_string(space.size()) + ":" + std::string(space) + *token;
   Digest digest;
-  ::SHA256(reinterpret_cast<const unsigned char*>(token->data()), token->size(), digest.data());
+  ::SHA256(reinterpret_cast<const unsigned char*>(hashed.data()), hashed.size(), digest.data());
   bool lately = false;
   {
     base::MutexLock lock(mutex_);
@@ -68,7 +70,7 @@ Callers::CallerVerdict Callers::check(std::string_view authorization, std::stop_
     else
       ++asking_;
   }
-  auto verdict = review(*token, stop);
+  auto verdict = review(*token, space, stop);
   {
     const base::MutexLock lock(mutex_);
     if (!lately) --asking_;
@@ -94,24 +96,31 @@ bool Callers::mayAsk() {
   return ++asked_ <= kPerSecond;
 }
 
-Callers::CallerVerdict Callers::review(const std::string& token, std::stop_token stop) {
+Callers::CallerVerdict Callers::review(const std::string& token, std::string_view space, std::stop_token stop) {
   const auto tokenAnswer = ask("/apis/authentication.k8s.io/v1/tokenreviews", codec::encodeTokenReview(token), stop);
   if (!tokenAnswer) return unreachable(tokenAnswer.status());
   const auto who = codec::decodeTokenReview(*tokenAnswer);
   if (!who) return unreachable(who.status());
   if (!who->authenticated)
     return {401, "the API server does not know this token" + (who->error.empty() ? "" : ": " + who->error)};
-  const auto accessAnswer =
-      ask("/apis/authorization.k8s.io/v1/subjectaccessreviews",
-          codec::encodeAccessReview(who->user, "get", v1alpha::keys::kGroup, "elasticgpus"), stop);
+  const auto review =
+      space.empty() ? codec::encodeAccessReview(who->user, "get", v1alpha::keys::kGroup, "elasticgpus")
+                    : codec::encodeAccessReview(who->user, "list", v1alpha::keys::kGroup, "elasticgpuclaims", space);
+  const auto accessAnswer = ask("/apis/authorization.k8s.io/v1/subjectaccessreviews", review, stop);
   if (!accessAnswer) return unreachable(accessAnswer.status());
   const auto access = codec::decodeAccessReview(*accessAnswer);
   if (!access) return unreachable(access.status());
   if (access->allowed) return {};
+  const auto reason = access->reason.empty() ? std::string() : ": " + access->reason;
+  if (!space.empty())
+    return {403, "user \"" + who->user.username +
+                     "\" cannot list resource \"elasticgpuclaims\" in API group \"elasticgpu.io\" in the namespace \"" +
+                     std::string(space) + "\", which is required for its bill (the role view of the namespace)" +
+                     reason};
   return {403, "user \"" + who->user.username +
                    "\" cannot get resource \"elasticgpus\" in API group \"elasticgpu.io\" at the cluster scope, which "
                    "is required here (a ClusterRole with verb get, and a ClusterRoleBinding)" +
-                   (access->reason.empty() ? "" : ": " + access->reason)};
+                   reason};
 }
 
 base::Result<std::string> Callers::ask(const std::string& path, std::string body, std::stop_token stop) {

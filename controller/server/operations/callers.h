@@ -1,4 +1,5 @@
-// Authenticates and authorizes callers: the API server reviews the token, and the caller's right to get ElasticGPUs.
+// Authenticates and authorizes callers: the API server reviews the token, and the caller's right to get ElasticGPUs, or
+// to list the claims of a namespace.
 #pragma once
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "controller/base/clock.h"
 #include "controller/base/mutex.h"
@@ -29,7 +31,13 @@ class Callers {
   /// of unknown tokens to kAtOnce in parallel and kPerSecond, so that forged tokens can't overload the API server;
   /// requests beyond that get 503. A token that was allowed within kLately is outside these limits, with one review at
   /// a time, so that forged tokens can't lock it out.
-  CallerVerdict check(std::string_view authorization, std::stop_token stop);
+  CallerVerdict check(std::string_view authorization, std::stop_token stop) {
+    return check(authorization, {}, std::move(stop));
+  }
+  /// Checks instead the right to list the elasticgpuclaims of a namespace (not empty), with the same caches and limits.
+  CallerVerdict checkTenant(std::string_view authorization, std::string_view space, std::stop_token stop) {
+    return check(authorization, space, std::move(stop));
+  }
 
   static constexpr std::chrono::seconds kAllowed{60};
   static constexpr std::chrono::seconds kRefused{10};
@@ -38,7 +46,8 @@ class Callers {
   static constexpr int kPerSecond = 50;
 
  private:
-  using Digest = std::array<unsigned char, 32>;  ///< SHA-256 of a token, so that tokens are not stored
+  /// SHA-256 of a token and of the namespace that is asked for, so that tokens are not stored.
+  using Digest = std::array<unsigned char, 32>;
   struct KnownToken {
     CallerVerdict verdict;
     base::Clock::Steady until;   ///< end of the verdict's validity
@@ -47,7 +56,8 @@ class Callers {
   };
   KnownToken* known(const Digest& digest) EGPU_REQUIRES(mutex_);
   bool mayAsk() EGPU_REQUIRES(mutex_);
-  CallerVerdict review(const std::string& token, std::stop_token stop);
+  CallerVerdict check(std::string_view authorization, std::string_view space, std::stop_token stop);
+  CallerVerdict review(const std::string& token, std::string_view space, std::stop_token stop);
   base::Result<std::string> ask(const std::string& path, std::string body, std::stop_token stop);
   void remember(const Digest& digest, const CallerVerdict& verdict) EGPU_REQUIRES(mutex_);
 

@@ -17,8 +17,10 @@ namespace {
 
 constexpr std::string_view kPaths =
     "there is / (a page for browsers), /events, /healthz, /livez, /readyz, /metrics, /allocation-map "
-    "(?format=json|yaml|backendai|text), /explain, /simulate (also POST /api/simulate-schedule), /forecast and /defrag "
-    "(?format=json|yaml|text; POST with execute=true moves)\n";
+    "(?format=json|yaml|backendai|text), /explain, /simulate (also POST /api/simulate-schedule), /forecast, /defrag "
+    "(?format=json|yaml|text; POST with execute=true moves) and /bill (?format=json|csv|opencost)\n";
+
+constexpr std::string_view kBillPath = "/bill";
 
 /// Returns a Kubernetes Status, the format of the API server's refusals.
 http::Response refusal(int status, const std::string& message) {
@@ -142,6 +144,7 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
   const std::stop_callback gone(stop, end), stopping(stopping_.get_token(), end);
+  if (request.path == kBillPath && sources_.callers) return bill(request, either.get_token());
   if (sources_.callers) {
     const auto verdict = sources_.callers(request.header("authorization"), either.get_token());
     if (verdict.status != 200) return refusal(verdict.status, verdict.message);
@@ -155,6 +158,21 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
   return refusal(413, "the answer has " + std::to_string(answer.body.size() >> 20) + " MiB, more than " +
                           std::to_string(kMaxAnswer >> 20) +
                           ": request less, one node (node=) or a number of nodes at a time (limit=, continue=)");
+}
+
+/// Serves /bill to callers who may see the whole cluster, or the namespace of the question.
+http::Response Operations::bill(const http::Request& request, std::stop_token stop) {
+  const auto authorization = request.header("authorization");
+  auto verdict = sources_.callers(authorization, stop);
+  const bool whole = verdict.status == 200;
+  std::string space;
+  for (const auto& [key, value] : http::parseQuery(request.query))
+    if (key == "namespace") space = value;
+  if (verdict.status == 403 && !space.empty() && sources_.tenants)
+    verdict = sources_.tenants(authorization, space, stop);
+  if (verdict.status != 200) return refusal(verdict.status, verdict.message);
+  if (!sources_.bill || request.method != "GET") return guarded(request, std::move(stop));
+  return sources_.bill(request, whole, std::move(stop));
 }
 
 /// Serves the requests that need authorization.
@@ -175,6 +193,7 @@ http::Response Operations::guarded(const http::Request& request, std::stop_token
   }
   if (request.path == "/allocation-map") return allocationMap(request, std::move(stop));
   if (request.path == "/events" && request.method == "GET" && sources_.events) return events(request);
+  if (request.path == kBillPath && sources_.bill) return sources_.bill(request, true, std::move(stop));
   return http::plain(404, std::string(kPaths));
 }
 

@@ -1,5 +1,5 @@
-// The operations endpoint: the page, /events, /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag, and
-// the probes again.
+// The operations endpoint: the page, /events, /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag,
+// /bill, and the probes again.
 // README.md describes how to add a path or question.
 #pragma once
 
@@ -43,6 +43,12 @@ struct OperationsSources {
   /// Opens a stream of changes (/events) that ends when the function returns false: the caller is no longer allowed.
   /// Called only when ready() reports no fault. Empty = not served.
   std::function<http::Response(std::function<bool(std::stop_token)>)> events{};
+  /// Answers /bill. whole: the caller may see all namespaces; otherwise only the one that the request names. Empty =
+  /// not served.
+  std::function<http::Response(const http::Request&, bool whole, std::stop_token)> bill{};
+  /// Authorizes a caller for the bill of a namespace, if `callers` has not.
+  std::function<Callers::CallerVerdict(std::string_view authorization, std::string_view space, std::stop_token)>
+      tenants{};
 };
 
 /// Serves GET only, except for questions and moves. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes
@@ -65,6 +71,7 @@ class Operations final : public http::Handler {
 
  private:
   http::Response guarded(const http::Request& request, std::stop_token stop);
+  http::Response bill(const http::Request& request, std::stop_token stop);
   static bool isScrape(const http::Request& request);
   http::Response scrape(const std::stop_token& stop);
   http::Response allocationMap(const http::Request& request, std::stop_token stop);

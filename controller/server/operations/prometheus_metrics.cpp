@@ -35,7 +35,7 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_api_writes_total", "Writes to the API server by verb and resource."},
     {"elasticgpu_reflector_lists_total", "Full lists by resource and by method: list, watchlist."},
     {"elasticgpu_reflector_events_total", "Watch events by resource and type."},
-    {"elasticgpu_leader", "1 while this process holds the lease."},
+    {"elasticgpu_leader", "1 while this process holds the lease, or works without elections."},
     {"elasticgpu_lease_attempts_total", "Attempts to get or renew the lease by result: ok, held by another, failed."},
     {"elasticgpu_events_total", "Kubernetes events by result."},
     {"elasticgpu_extender_duration_seconds", "Duration of an answer to a scheduler by verb."},
