@@ -40,8 +40,8 @@ class Writer {
   /// the cost of its size. Claims that are gone are no error. The stores get these claims only.
   static constexpr std::size_t kFewReads = 4;  ///< number of claims up to which reads are cheaper than a list
   base::Status readAll(std::span<const cache::Store<cache::Claim>::Ptr> claims, std::stop_token stop);
-  /// Reads one claim by quorum and returns the version of all claims at that time: a cache that was informed up to it is
-  /// as current as a quorum read of any of them.
+  /// Reads one claim by quorum and returns the version of all claims at that time: a cache that was informed up to it
+  /// is as current as a quorum read of any of them.
   base::Result<uint64_t> currentVersion(const cache::Claim& claim, std::stop_token stop);
 
   kube::Client& client() { return client_; }

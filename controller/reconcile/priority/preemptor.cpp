@@ -98,7 +98,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
 }
 
 bool Preemptor::isReportedRecently(const std::vector<ClaimPtr>& claims,
-                                const std::vector<v1alpha::Nomination>& nominations) {
+                                   const std::vector<v1alpha::Nomination>& nominations) {
   if (claims.size() <= Writer::kFewReads || !areKept(claims, nominations)) return false;
   for (const auto& nomination : nominations)
     if (preemption_.heldUpFor(nomination.victims).count() > 0) return false;

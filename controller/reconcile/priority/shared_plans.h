@@ -70,8 +70,8 @@ class SharedPlans {
   std::shared_ptr<const SharedPlan> find(const std::string& key);
   /// Returns the result of the last check, however old; null if there is none, or a new plan was written since.
   std::shared_ptr<const SharedPlan> last(const std::string& key) const;
-  /// Version of the claims that the cache must reach before the plan is checked, and the time since which it is awaited:
-  /// less than planTtl. Callers hold checks().
+  /// Version of the claims that the cache must reach before the plan is checked, and the time since which it is
+  /// awaited: less than planTtl. Callers hold checks().
   struct AwaitedVersion {
     uint64_t version = 0;
     base::Clock::Steady since;
@@ -92,7 +92,7 @@ class SharedPlans {
     std::shared_ptr<const SharedPlan> plan;
     base::Clock::Steady at;
     base::Clock::Steady renewedAt;  ///< a caller was last told to check it then
-    bool stands = true;  ///< false: dropped, except for its budgets
+    bool stands = true;             ///< false: dropped, except for its budgets
   };
   base::Clock& clock_;
   const Timeouts& timeouts_;
