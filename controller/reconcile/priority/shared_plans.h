@@ -91,7 +91,7 @@ class SharedPlans {
   struct Checked {
     std::shared_ptr<const SharedPlan> plan;
     base::Clock::Steady at;
-    base::Clock::Steady renewedAt;  ///< a caller was last told to check it then
+    base::Clock::Steady renewedAt;  ///< time of the last find() that returned null
     bool stands = true;             ///< false: dropped, except for its budgets
   };
   base::Clock& clock_;
