@@ -106,12 +106,18 @@ agent::limiter::LimiterOptions limiterOptions(const AgentOptions& options) {
   return o;
 }
 
+agent::sharing::MpsCommandsOptions sharingOptions(const AgentOptions& options) {
+  agent::sharing::MpsCommandsOptions o;
+  if (!options.pluginState.empty()) o.state = options.pluginState;
+  o.hostRoot = options.hostRoot;
+  o.driverRoot = options.driverRoot;
+  return o;
+}
+
 agent::sharing::MpsSupervisorOptions mpsOptions(const AgentOptions& options) {
   agent::sharing::MpsSupervisorOptions o;
   o.node = options.nodeName;
-  if (!options.pluginState.empty()) o.commands.state = options.pluginState;
-  o.commands.hostRoot = options.hostRoot;
-  o.commands.driverRoot = options.driverRoot;
+  o.commands = sharingOptions(options);
   o.daemon.proc = kProc;
   o.daemon.boot = agent::bootIdOf(kProc);
   return o;
@@ -137,7 +143,8 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
                     [this](const std::string& card) { return cards_.memoryOf(card); },
                     [this](const std::string& card) { return foundNow(card); },
                     [this](const v1alpha::ElasticGPU& device, const std::stop_token& stop) {
-                      return mps_.requireFor(device, stop);
+                      const auto slices = timeSlices_.requireFor(device);
+                      return slices.ok() ? mps_.requireFor(device, stop) : slices;
                     })),
       prepared_(client_, folder_, clock, options.nodeName),
       podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
@@ -152,6 +159,8 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       limiter_(
           client_, plugins_, events_, folder_, prepared_, cards_.store(),
           [this](const std::string& name) { return devices_.find(name); }, clock, limiterOptions(options)),
+      sharing_(hostPrograms_, sharingOptions(options)),
+      timeSlices_(sharing_, folder_, sharingOptions(options).state + "/time-slices", agent::bootIdOf(kProc)),
       mps_(hostPrograms_, clock, folder_, cards_.store(), client_, events_, mpsOptions(options)),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
@@ -191,7 +200,8 @@ std::optional<agent::PreparerOptions::CurrentCard> Agent::foundNow(const std::st
                                              driver == found->attributes.end() ? std::string() : driver->second};
 }
 
-/// Updates files that were made for another driver version, for containers that restart.
+/// Updates files that were made for another driver version, for containers that restart. Restores the time slices of
+/// unused cards.
 void Agent::refreshFiles(const std::stop_token& stop) {
   std::string before;
   do {
@@ -199,6 +209,7 @@ void Agent::refreshFiles(const std::stop_token& stop) {
     const auto why = status.ok() ? std::string() : status.str();
     if (!why.empty() && why != before) base::log::warn("a CDI file can't be recreated", {{"error", why}});
     before = why;
+    timeSlices_.restoreUnused();
   } while (clock_.sleepFor(kRefreshInterval, stop));
 }
 

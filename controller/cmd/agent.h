@@ -18,7 +18,9 @@
 #include "controller/agent/limiter/limiter.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/sharing/host_programs.h"
+#include "controller/agent/sharing/mps_commands.h"
 #include "controller/agent/sharing/mps_supervisor.h"
+#include "controller/agent/sharing/time_slices.h"
 #include "controller/agent/usage/prepared.h"
 #include "controller/agent/usage/series.h"
 #include "controller/base/clock.h"
@@ -109,6 +111,8 @@ class Agent {
   agent::limiter::DeviceWatch devices_;
   agent::limiter::Limiter limiter_;
   agent::sharing::NodePrograms hostPrograms_;
+  agent::sharing::MpsCommands sharing_;
+  agent::sharing::TimeSlices timeSlices_;
   agent::sharing::MpsSupervisor mps_;
   ClaimDriver driver_;
   agent::dra::Server kubelet_;

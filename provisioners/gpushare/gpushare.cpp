@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <vector>
@@ -62,6 +65,18 @@ std::string cacheDir(const std::string& key) { return stateDir() + "/hami-core/c
 std::string locksDir() { return stateDir() + "/hami-core/locks"; }
 std::string lockDir() { return locksDir() + "/all"; }
 std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uuid; }
+/// Folder of the MPS sockets of a device. With version 3 of MPS, the agent creates a namespace with the limits of the
+/// device (controller/agent/sharing/mps_limits.h): the last 24 letters and digits of its uid. With version 2, all
+/// clients of the card have the same sockets.
+std::string socketsOf(const Device& device) {
+  std::string name;
+  for (const char c : device.key)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (name.size() > 24) name.erase(0, name.size() - 24);
+  const std::string pipe = pipeDir(device.cards.front().uuid), own = pipe + "/card/" + name;
+  return ::access((own + "/control").c_str(), F_OK) == 0 ? own : pipe;
+}
 /// Folder of the shared memory of one card's MPS daemon and its clients: a separate tmpfs. It is not in the pipe
 /// folder, which containers can write: a root container could unmount it there by a rename.
 std::string sharedMemoryRoot() { return stateDir() + "/mps-shm"; }
@@ -147,7 +162,8 @@ class GpuShare final : public Provisioner {
   }
 
   Status validate(const Parameters& parameters) override {
-    if (Status status = refuseUnknown(parameters, {"isolation", "onBypass"}); status.code != EGPU_OK) return status;
+    if (Status status = refuseUnknown(parameters, {"isolation", "onBypass", "timeSlice"}); status.code != EGPU_OK)
+      return status;
     Mode mode{};
     const std::string given = parameter(parameters, "isolation", "none");
     if (!parseMode(given, mode))
@@ -157,6 +173,12 @@ class GpuShare final : public Provisioner {
         return invalid("onBypass is \"" + reaction->second + "\"; known are report, evict");
       if (given != "limiter" && given != "auto")
         return invalid("onBypass has no effect with isolation " + given + "; it needs limiter or auto");
+    }
+    if (const auto slice = parameters.find("timeSlice"); slice != parameters.end()) {
+      constexpr std::array<std::string_view, 4> kTimeSlices{"default", "short", "medium", "long"};
+      if (std::find(kTimeSlices.begin(), kTimeSlices.end(), slice->second) == kTimeSlices.end())
+        return invalid("timeSlice is \"" + slice->second + "\"; known are default, short, medium, long");
+      if (given != "none") return invalid("timeSlice has no effect with isolation " + given + "; it needs none");
     }
     return ok();
   }
@@ -346,7 +368,7 @@ class GpuShare final : public Provisioner {
     if (card.core > 0) call.env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(percent(card.core)));
     if (card.memory >= kMiB)
       call.env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=" + std::to_string(card.memory / kMiB) + "M");
-    call.mount(pipeDir(card.uuid), "/tmp/nvidia-mps", "rw,nosuid,nodev,bind");
+    call.mount(socketsOf(device), "/tmp/nvidia-mps", "rw,nosuid,nodev,bind");
     call.mount(sharedMemoryDir(card.uuid), "/dev/shm", "rw,nosuid,nodev,bind");
   }
 

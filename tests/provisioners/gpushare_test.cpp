@@ -41,6 +41,11 @@ TEST_F(GpuShareTest, ValidatesItsParametersAndNeverSeesTheCores) {
   EXPECT_THAT(message, HasSubstr("known are report, evict"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"onBypass", "evict"}})), ReplyCode::invalid);
   EXPECT_THAT(message, HasSubstr("onBypass has no effect with isolation mps"));
+  EXPECT_EQ(outcomeOf(plugin->validate({{"timeSlice", "short"}})), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->validate({{"timeSlice", "2ms"}})), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("timeSlice is \"2ms\"; known are default, short, medium, long"));
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"timeSlice", "short"}})), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("timeSlice has no effect with isolation mps; it needs none"));
 }
 
 TEST_F(GpuShareTest, ProvisionIsIdempotentByKey) {
@@ -261,6 +266,23 @@ TEST_F(GpuShareTest, MountForMps) {
   EXPECT_THAT(mountedAt(reply.edits, env(reply.edits, "CUDA_MPS_PIPE_DIRECTORY")), HasSubstr("/mps/GPU-2"));
   EXPECT_EQ(outcomeOf(plugin->provision(device("e", {card(0, 100, kGiB), card(1, 100, kGiB)}, mps))),
             ReplyCode::invalid);
+}
+
+TEST_F(GpuShareTest, AnMpsClientSeesTheNamespaceOfItsDeviceOnly) {
+  std::string root = ::testing::TempDir() + "/gpushare-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
+  const auto mounted = [&] {
+    const auto its = device("11111111-2222-4333-8444-55555555555A", {card(2, 250, kGiB)}, {{"isolation", "mps"}});
+    const auto reply = plugin->mount(its, "p", "c");
+    EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+    return mountedAt(reply.edits, "/tmp/nvidia-mps");
+  };
+  EXPECT_EQ(mounted(), root + "/mps/GPU-2") << "version 2 of MPS has no namespaces";
+  const auto own = root + "/mps/GPU-2/card/22224333844455555555555a";
+  std::filesystem::create_directories(own + "/control");
+  EXPECT_EQ(mounted(), own);
+  std::filesystem::remove_all(root);
 }
 
 /// All tenants can read files in the host's /dev/shm.

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 namespace egpu::agent::sharing {
@@ -167,8 +168,19 @@ void dieWith(pid_t parent) {
   if (getppid() != parent) _exit(kFailed);  // the parent ended before prctl took effect
 }
 
+/// Makes the kernel end this process after most others when memory is short, as the kubelet does for critical pods. The
+/// agent's own value, which is inherited, is that of a pod that may be killed. Without the right, the value stays.
+void protectFromOom() {
+  constexpr std::string_view kCritical = "-997";
+  const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  [[maybe_unused]] const auto n = write(fd, kCritical.data(), kCritical.size());
+  close(fd);
+}
+
 [[noreturn]] void becomeWorker(const ChildLaunch& launch) {
   send(launch.report, Step::started, getpid());
+  if (launch.plan.isDaemon) protectFromOom();
   // The cgroup files are opened by their paths in the host's mount namespace.
   for (const auto& each : launch.plan.namespaces)
     if (setns(each.get(), 0) != 0) fail(launch, Step::enter);

@@ -17,6 +17,7 @@ struct DaemonRecord {
   std::string card{};         ///< uuid
   int64_t pid = 0;            ///< 0 = the daemon is being started or ended, or could not be started
   uint64_t startTime = 0;     ///< of the process
+  int version = 2;            ///< version of the daemon's interface
   int64_t endedPid = 0;       ///< daemon that ended by itself, until its end is reported; 0 = none
   std::string boot{};         ///< boot id of the machine when the record was written
   std::string computeMode{};  ///< compute mode to restore; empty = the agent did not change it

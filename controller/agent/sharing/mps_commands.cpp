@@ -19,7 +19,7 @@ using base::Result;
 using base::Status;
 
 /// nvidia-smi initializes the driver, which takes seconds on nodes with many cards.
-constexpr std::chrono::seconds kSmiTimeout{15}, kQuitTimeout{15};
+constexpr std::chrono::seconds kSmiTimeout{15}, kControlTimeout{15};
 constexpr std::array<const char*, 6> kProgramFolders{"/usr/bin", "/bin",           "/usr/sbin",
                                                      "/sbin",    "/usr/local/bin", "/usr/local/nvidia/bin"};
 constexpr std::array<const char*, 8> kLibraryFolders{"/usr/lib/x86_64-linux-gnu",
@@ -97,6 +97,13 @@ Status MpsCommands::setComputeMode(const std::string& card, const std::string& m
   return programs_.run(*program, kSmiTimeout).status();
 }
 
+Status MpsCommands::setTimeSlice(const std::string& card, int slice) const {
+  auto program = find("nvidia-smi");
+  if (!program) return program.status();
+  program->arguments = {"compute-policy", "-i", card, "--set-timeslice=" + std::to_string(slice)};
+  return programs_.run(*program, kSmiTimeout).status();
+}
+
 std::vector<std::string> MpsCommands::controlEnvironment(const HostProgram& program, const std::string& card) const {
   const auto folders = foldersOf(card);
   auto out = program.env;
@@ -106,23 +113,39 @@ std::vector<std::string> MpsCommands::controlEnvironment(const HostProgram& prog
   return out;
 }
 
-Result<int64_t> MpsCommands::startDaemon(const std::string& card, bool isMultiuser) const {
+/// The help of version 3 lists the modules. Older programs ignore the options or reject them.
+bool MpsCommands::knowsVersion3() const {
+  auto program = find("nvidia-cuda-mps-control");
+  if (!program) return false;
+  program->arguments = {"-p", "3", "-h"};
+  const auto help = programs_.run(*program, kControlTimeout);
+  return help && help->find("namespace") != std::string::npos;
+}
+
+Result<int64_t> MpsCommands::startDaemon(const std::string& card, DaemonKind kind) const {
   auto program = find("nvidia-cuda-mps-control");
   if (!program) return program.status();
   program->arguments = {"-f"};
-  if (isMultiuser) program->arguments.emplace_back("-multiuser-server");
+  if (kind == DaemonKind::version3) program->arguments.insert(program->arguments.end(), {"-p", "3", "-m"});
+  if (kind == DaemonKind::version2) program->arguments.emplace_back("-multiuser-server");
   program->env = controlEnvironment(*program, card);
   program->env.push_back(std::string(kStartedByAgent) + "=" + card);
   const auto folders = foldersOf(card);
   return programs_.startDaemon(*program, {folders.sharedMemory, folders.pipe, folders.log + "/daemon.log"});
 }
 
-Status MpsCommands::quit(const std::string& card) const {
+Status MpsCommands::quit(const std::string& card, int version) const {
+  return (version == 3 ? control(card, {"--quit"}) : control(card, {}, "quit\n")).status();
+}
+
+Result<std::string> MpsCommands::control(const std::string& card, std::vector<std::string> arguments,
+                                         std::string input) const {
   auto program = find("nvidia-cuda-mps-control");
   if (!program) return program.status();
   program->env = controlEnvironment(*program, card);
-  program->input = "quit\n";
-  return programs_.run(*program, kQuitTimeout).status();
+  program->arguments = std::move(arguments);
+  program->input = std::move(input);
+  return programs_.run(*program, kControlTimeout);
 }
 
 }  // namespace egpu::agent::sharing

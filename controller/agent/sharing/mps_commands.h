@@ -14,6 +14,10 @@ namespace egpu::agent::sharing {
 inline constexpr const char* kExclusiveProcess = "EXCLUSIVE_PROCESS";
 inline constexpr const char* kProhibited = "PROHIBITED";
 
+/// Ways to start a control daemon. Version 3 of its interface (driver R615) has namespaces with limits. With
+/// version2SingleUser, each user gets a server of its own, one after the other.
+enum class DaemonKind { version3, version2, version2SingleUser };
+
 /// Folders of the node that belong to the MPS daemon of one card. Plugins and containers use the first two.
 struct MpsFolders {
   std::string pipe;          ///< contains the socket `control`
@@ -37,11 +41,18 @@ class MpsCommands {
   /// Returns the compute mode in capitals, such as "DEFAULT".
   base::Result<std::string> computeMode(const std::string& card) const;
   base::Status setComputeMode(const std::string& card, const std::string& mode) const;
-  /// Starts the control daemon and returns its PID. isMultiuser: clients of all users share one server; drivers that do
-  /// not know this option end at once.
-  base::Result<int64_t> startDaemon(const std::string& card, bool isMultiuser) const;
+  /// Sets the time slice of the card: 0 (the driver's default), 1 (short), 2 (medium) or 3 (long).
+  base::Status setTimeSlice(const std::string& card, int slice) const;
+  /// True if the installed control daemon knows version 3.
+  bool knowsVersion3() const;
+  /// Starts the control daemon and returns its PID. A daemon that does not know an option ends at once.
+  base::Result<int64_t> startDaemon(const std::string& card, DaemonKind kind) const;
   /// Asks the daemon to end its servers and itself.
-  base::Status quit(const std::string& card) const;
+  base::Status quit(const std::string& card, int version) const;
+  /// Sends a command to the daemon and returns the reply. Version 3 reads commands from the arguments, version 2 from
+  /// standard input.
+  base::Result<std::string> control(const std::string& card, std::vector<std::string> arguments,
+                                    std::string input = {}) const;
 
  private:
   /// Returns the program with its path on the host and the environment for the driver root.

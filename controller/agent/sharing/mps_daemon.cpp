@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "controller/agent/sharing/mps_processes.h"
 #include "controller/base/files.h"
@@ -27,8 +28,6 @@ using base::Status;
 using base::UniqueFd;
 
 constexpr std::size_t kMaxLogged = 300;
-/// Files of a daemon in its pipe folder. A plugin takes `control` for a running daemon.
-constexpr const char* kSockets[] = {"control", "control_lock", "control_privileged", "nvidia-cuda-mps-control.pid"};
 
 }  // namespace
 
@@ -89,12 +88,16 @@ Status MpsDaemon::ensure(const std::stop_token& stop) {
   if (isRunning()) return awaitSocket(stop);
   if (isServedByOperator()) return Status::okay();
   if (auto s = prepareCard(); !s.ok()) return s;
-  const auto first = start(true, stop);
-  if (first.ok() || first.code() == Code::cancelled || isRunning()) return first;
-  // A driver without -multiuser-server: each user gets a server of its own, one after the other.
-  auto second = start(false, stop);
-  if (second.ok()) base::log::info("the MPS daemon serves one user at a time", {{"card", card_}, {"why", first.str()}});
-  return second;
+  Status failed;
+  for (const auto kind : {DaemonKind::version3, DaemonKind::version2, DaemonKind::version2SingleUser}) {
+    if (kind == DaemonKind::version3 && !commands_.knowsVersion3()) continue;
+    auto started = start(kind, stop);
+    if (started.ok() && kind == DaemonKind::version2SingleUser)
+      base::log::info("the MPS daemon serves one user at a time", {{"card", card_}, {"why", failed.str()}});
+    if (started.ok() || started.code() == Code::cancelled || isRunning()) return started;
+    failed = std::move(started);
+  }
+  return failed;
 }
 
 /// Records a daemon whose PID is not in the record, because an agent ended while it started or ended the daemon.
@@ -152,13 +155,15 @@ Status MpsDaemon::makeFolders() const {
   return Status::okay();
 }
 
-Status MpsDaemon::start(bool isMultiuser, const std::stop_token& stop) {
+Status MpsDaemon::start(DaemonKind kind, const std::stop_token& stop) {
   killLeftProcesses();
   removeSockets();
   ::unlink((folders_.log + "/daemon.log").c_str());
-  const auto pid = commands_.startDaemon(card_, isMultiuser);
-  if (!pid) return pid.status();
   auto record = *record_;
+  record.version = kind == DaemonKind::version3 ? 3 : 2;
+  if (auto s = write(record); !s.ok()) return s;
+  const auto pid = commands_.startDaemon(card_, kind);
+  if (!pid) return pid.status();
   record.pid = *pid;
   record.startTime = startTimeOf(options_.proc, *pid);
   if (auto s = write(record); !s.ok()) return s;
@@ -202,7 +207,9 @@ Status MpsDaemon::end(const std::function<bool()>& isUnused, const std::stop_tok
 }
 
 Status MpsDaemon::restoreCard() {
-  removeSockets();
+  std::error_code error;
+  std::filesystem::remove_all(folders_.pipe, error);  // a plugin takes its socket for a running daemon
+  if (error) return {Code::unavailable, folders_.pipe + " can't be removed: " + error.message()};
   if (!record_->computeMode.empty())
     if (auto s = commands_.setComputeMode(card_, record_->computeMode); !s.ok()) return s;
   return record_->ownsTmpfs ? programs_.unmount(folders_.sharedMemory) : Status::okay();
@@ -220,7 +227,7 @@ Status MpsDaemon::forgetEnded(const std::stop_token& stop) {
 
 Status MpsDaemon::endDaemon(const DaemonRecord& daemon, const std::stop_token& stop) {
   if (!isAlive(daemon)) return Status::okay();
-  if (auto s = commands_.quit(card_); !s.ok())
+  if (auto s = commands_.quit(card_, daemon.version); !s.ok())
     base::log::warn("the MPS daemon does not end when asked", {{"card", card_}, {"why", s.str()}});
   if (hasEnded(daemon, stop)) return Status::okay();
   for (const int number : {SIGTERM, SIGKILL}) {
@@ -245,8 +252,19 @@ void MpsDaemon::killLeftProcesses() {
     if (process.isStartedByAgent) programs_.signal(process.pid, SIGKILL);
 }
 
+/// Removes the files of an ended daemon. Running containers have mounts of the folders, so these stay.
 void MpsDaemon::removeSockets() const {
-  for (const auto* name : kSockets) ::unlink((folders_.pipe + "/" + name).c_str());
+  constexpr int kNamespaceDepth = 2;
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  // Containers can change the folders meanwhile.
+  std::filesystem::recursive_directory_iterator last, at(folders_.pipe, error);
+  for (; !error && at != last; at.increment(error)) {
+    std::error_code gone;
+    if (at.depth() >= kNamespaceDepth) at.disable_recursion_pending();
+    if (at->symlink_status(gone).type() != std::filesystem::file_type::directory) files.push_back(at->path());
+  }
+  for (const auto& file : files) ::unlink(file.c_str());
 }
 
 /// Returns the end of the output of the last start.

@@ -52,6 +52,9 @@ class MpsDaemon {
   bool hasRecord() const { return record_.has_value(); }
   /// True if the recorded daemon runs.
   bool isRunning() const;
+  /// PID of the recorded daemon, and the version of its interface. Only if isRunning().
+  int64_t pid() const { return record_->pid; }
+  int version() const { return record_->version; }
   /// Returns the PID of a daemon of the agent that ended by itself since the boot of the machine, until forgetEnded();
   /// 0 = none.
   int64_t endedPid() const;
@@ -72,7 +75,7 @@ class MpsDaemon {
   base::Status adopt();
   base::Status prepareCard();
   base::Status makeFolders() const;
-  base::Status start(bool isMultiuser, const std::stop_token& stop);
+  base::Status start(DaemonKind kind, const std::stop_token& stop);
   base::Status awaitSocket(const std::stop_token& stop);
   base::Status endDaemon(const DaemonRecord& daemon, const std::stop_token& stop);
   bool isAlive(const DaemonRecord& daemon) const;

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 
@@ -21,9 +20,14 @@ constexpr std::string_view kPipeVariable = "CUDA_MPS_PIPE_DIRECTORY";
 constexpr const char* kDefaultPipe = "/tmp/nvidia-mps";
 constexpr int kStartTime = 19;  ///< index of the start time after the name in /proc/<pid>/stat
 
+/// Returns the content of the file; less if the process ends meanwhile.
 std::string contentOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string out;
+  char piece[4096];
+  while (file.read(piece, sizeof piece), file.gcount() > 0)  // stream iterators throw if the process has ended
+    out.append(piece, static_cast<std::size_t>(file.gcount()));
+  return out;
 }
 
 /// Splits the content of /proc/<pid>/cmdline or environ.
@@ -82,12 +86,13 @@ std::vector<MpsProcess> mpsProcesses(const std::string& proc, const std::string&
   std::vector<MpsProcess> out;
   std::error_code error;
   const auto own = pidNamespaceOf(proc + "/self");
-  for (const auto& entry : std::filesystem::directory_iterator(proc, error)) {
-    const auto name = entry.path().filename().string();
+  std::filesystem::directory_iterator last, at(proc, error);
+  for (; !error && at != last; at.increment(error)) {
+    const auto name = at->path().filename().string();
     int64_t pid = 0;
     const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (failure != std::errc() || end != name.data() + name.size()) continue;
-    const auto folder = entry.path().string();
+    const auto folder = at->path().string();
     if (contentOf(folder + "/comm").compare(0, kCommand.size(), kCommand) != 0 || startTimeOf(proc, pid) == 0) continue;
     if (pidNamespaceOf(folder) != own) continue;
     const auto environment = textsOf(folder + "/environ");

@@ -18,10 +18,12 @@ namespace log = base::log;
 
 bool isCard(const std::string& a, const std::string& b) { return base::lowered(a) == base::lowered(b); }
 
-/// True if containers with this file are clients of the MPS daemon with this pipe folder.
+/// True if containers with this file are clients of the MPS daemon with this pipe folder. They have a mount of the
+/// folder, or of a namespace in it.
 bool isClientOf(const cdi::Spec& spec, const std::string& pipe) {
-  return std::any_of(spec.edits.mounts.begin(), spec.edits.mounts.end(),
-                     [&](const auto& mount) { return mount.hostPath == pipe; });
+  return std::any_of(spec.edits.mounts.begin(), spec.edits.mounts.end(), [&](const auto& mount) {
+    return mount.hostPath == pipe || mount.hostPath.compare(0, pipe.size() + 1, pipe + "/") == 0;
+  });
 }
 
 bool usesCard(const cdi::Spec& spec, const std::string& card) {
@@ -41,6 +43,7 @@ MpsSupervisor::MpsSupervisor(HostPrograms& programs, base::Clock& clock, cdi::Fo
       events_(events),
       options_(std::move(options)),
       commands_(programs, options_.commands),
+      limits_(commands_),
       records_(options_.commands.state + "/mps-daemons"),
       backoff_(clock, options_.firstBackoff, options_.maxBackoff) {}
 
@@ -78,14 +81,15 @@ Status MpsSupervisor::require(const std::string& card, const std::stop_token& st
   auto& state = stateOf(card);
   const MutexLock lock(state.mutex);
   state.unusedSince.reset();
-  return serve(card, state, stop);
+  if (auto s = serve(card, state, stop); !s.ok()) return s;
+  return setLimits(card, state);
 }
 
 /// Starts the daemon if none serves the card. Reports a daemon that has ended.
 Status MpsSupervisor::serve(const std::string& card, MpsCard& state, const std::stop_token& stop) {
   if (auto s = state.daemon.read(); !s.ok()) return {Code::unavailable, s.message()};
   if (!state.daemon.isRunning() && backoff_.inBackoff(card)) return state.lastError;
-  const auto status = state.daemon.ensure(stop);
+  auto status = state.daemon.ensure(stop);
   if (status.code() == Code::cancelled) return status;
   if (!status.ok()) {
     backoff_.next(card);
@@ -110,6 +114,44 @@ void MpsSupervisor::reportEnded(const std::string& card, MpsCard& state, const S
     log::warn("the end of an MPS daemon may be reported again", {{"card", card}, {"why", s.str()}});
 }
 
+/// Sets the limits of the card's devices in a daemon of the agent, if they have changed. With version 2, an error is
+/// only logged, because the variables of the containers have the limits, too.
+Status MpsSupervisor::setLimits(const std::string& card, MpsCard& state) {
+  if (!state.daemon.isRunning()) return Status::okay();
+  const auto limits = limitsOn(card);
+  if (!limits) return {Code::unavailable, limits.status().message()};
+  if (state.limitedPid == state.daemon.pid() && state.limits == *limits) return Status::okay();
+  auto status = limits_.set(card, state.daemon.version(), *limits);
+  const bool isOptional = state.daemon.version() != 3;
+  state.limitedPid = status.ok() || isOptional ? state.daemon.pid() : 0;
+  state.limits = *limits;
+  if (status.ok()) {
+    state.limitError.clear();
+    return status;
+  }
+  Status error{Code::unavailable, "the limits of the MPS clients of card " + card + " on node " + options_.node +
+                                      " can't be set: " + status.message()};
+  if (std::exchange(state.limitError, error.message()) != error.message()) log::warn(error.message());
+  return isOptional ? Status::okay() : error;
+}
+
+/// Reports a fault of a client, after which the server rejects new clients until all clients with the fault have ended.
+void MpsSupervisor::checkFaults(const std::string& card, MpsCard& state, const std::stop_token& stop) {
+  if (!state.daemon.isRunning() || clock_.now() < state.nextFaultCheck) return;
+  state.nextFaultCheck = clock_.now() + options_.faultInterval;
+  const auto isFaulty = limits_.isFaulty(card, state.daemon.version());
+  if (!isFaulty || std::exchange(state.isFaulty, *isFaulty) == *isFaulty) return;
+  if (*isFaulty)
+    report(card, state, "MpsServerFault",
+           "a program caused a fatal fault on card " + card + " on node " + options_.node +
+               ": all programs that used the card with MPS have lost it, and new ones are rejected until these have "
+               "ended; restart them",
+           stop);
+  else
+    log::info("the MPS server accepts programs again", {{"card", card}});
+  if (!*isFaulty) state.reported.clear();
+}
+
 void MpsSupervisor::round(const std::stop_token& stop) {
   for (const auto& card : records_.cards()) {
     if (stop.stop_requested()) return;
@@ -130,6 +172,24 @@ void MpsSupervisor::check(const std::string& card, MpsCard& state, const std::st
   state.unusedSince.reset();
   const bool isServed = state.daemon.isRunning() || state.daemon.isServedByOperator();
   if (!isServed || state.daemon.endedPid() > 0) (void)serve(card, state, stop);
+  (void)setLimits(card, state);
+  checkFaults(card, state, stop);
+}
+
+/// Returns the limits of all devices with a CDI file. Devices without a share, such as those with admin access, have
+/// none.
+base::Result<LimitsByDevice> MpsSupervisor::limitsOn(const std::string& card) {
+  const auto entries = folder_.list();
+  if (!entries) return entries.status();
+  LimitsByDevice out;
+  for (const auto& entry : *entries) {
+    const auto& spec = entry.coming && entry.coming->ok() ? *entry.coming : entry.spec;
+    if (!spec) continue;
+    for (const auto& share : spec->cards)
+      if (isCard(share.uuid, card))
+        if (const auto limits = limitsOf(share); limits != ClientLimits{}) out[entry.deviceUid] = limits;
+  }
+  return out;
 }
 
 /// A card keeps its daemon while its object has the mode mps, or a CDI file may belong to a client. What can't be read

@@ -1,11 +1,13 @@
 // Runs one MPS control daemon per card while the card has claims with isolation mps.
 //
 //   start    before a plugin stages such a claim (requireFor), unless a daemon of an operator serves the card
-//   watch    a daemon that has ended is started again, with backoff; the card and its claims get an event
+//   limits   set in the daemon before a plugin stages a claim, and when the amounts change (mps_limits.h)
+//   watch    a daemon that has ended is started again, with backoff; the card and its claims get an event. So they do
+//            when a server is blocked by a fault
 //   end      when the card has had no such claim for a while; then the former compute mode is restored
 //
 // Daemons continue when the agent ends, because containers use them; the next agent finds them by their records
-// (daemon_records.h). Limits are those of the variables that the plugin gives to containers.
+// (daemon_records.h).
 #pragma once
 
 #include <chrono>
@@ -23,6 +25,7 @@
 #include "controller/agent/sharing/daemon_records.h"
 #include "controller/agent/sharing/mps_commands.h"
 #include "controller/agent/sharing/mps_daemon.h"
+#include "controller/agent/sharing/mps_limits.h"
 #include "controller/base/backoff.h"
 #include "controller/base/clock.h"
 #include "controller/base/mutex.h"
@@ -40,9 +43,10 @@ struct MpsSupervisorOptions {
   std::string node;
   MpsCommandsOptions commands;
   MpsDaemonOptions daemon;
-  std::chrono::milliseconds interval{2'000};      ///< between two rounds
-  std::chrono::milliseconds idle{30'000};         ///< time without claims after which a daemon is ended
-  std::chrono::milliseconds firstBackoff{1'000};  ///< after a failed start; doubles each time
+  std::chrono::milliseconds interval{2'000};        ///< between two rounds
+  std::chrono::milliseconds faultInterval{10'000};  ///< between two questions for faults
+  std::chrono::milliseconds idle{30'000};           ///< time without claims after which a daemon is ended
+  std::chrono::milliseconds firstBackoff{1'000};    ///< after a failed start; doubles each time
   std::chrono::milliseconds maxBackoff{60'000};
 };
 
@@ -54,8 +58,9 @@ class MpsSupervisor {
                 kube::Client& client, kube::EventSink& events, MpsSupervisorOptions options);
   ~MpsSupervisor();
 
-  /// Makes sure that a daemon serves the cards of the device if its isolation mode is mps. Its CDI part file must
-  /// exist, because it keeps the daemon. Errors have Code::unavailable, and name the card and the reason.
+  /// Makes sure that a daemon with the limits of the device serves its card if its isolation mode is mps. Its CDI part
+  /// file must exist: it keeps the daemon, and contains the amounts. Errors have Code::unavailable, and name the card
+  /// and the reason.
   base::Status requireFor(const Gpu& device, const std::stop_token& stop);
   void start();
   void stop();
@@ -69,7 +74,12 @@ class MpsSupervisor {
     MpsDaemon daemon EGPU_GUARDED_BY(mutex);
     std::optional<base::Clock::Steady> unusedSince EGPU_GUARDED_BY(mutex);
     base::Status lastError EGPU_GUARDED_BY(mutex);
-    std::string reported EGPU_GUARDED_BY(mutex);  ///< message of the last event, which is not repeated
+    std::string limitError EGPU_GUARDED_BY(mutex);  ///< last error of the limits
+    int64_t limitedPid EGPU_GUARDED_BY(mutex) = 0;  ///< daemon that has the limits
+    LimitsByDevice limits EGPU_GUARDED_BY(mutex);   ///< of that daemon
+    base::Clock::Steady nextFaultCheck EGPU_GUARDED_BY(mutex){};
+    bool isFaulty EGPU_GUARDED_BY(mutex) = false;  ///< a server is blocked by a fault
+    std::string reported EGPU_GUARDED_BY(mutex);   ///< message of the last event, which is not repeated
   };
   /// Devices with isolation mps on a card, and whether the card must have a daemon.
   struct CardUsers {
@@ -82,7 +92,10 @@ class MpsSupervisor {
   base::Status serve(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
   void reportEnded(const std::string& card, MpsCard& state, const base::Status& restarted, const std::stop_token& stop)
       EGPU_REQUIRES(state.mutex);
+  base::Status setLimits(const std::string& card, MpsCard& state) EGPU_REQUIRES(state.mutex);
+  void checkFaults(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
   CardUsers usersOf(const std::string& card);
+  base::Result<LimitsByDevice> limitsOn(const std::string& card);
   void check(const std::string& card, MpsCard& state, const std::stop_token& stop);
   void endUnused(const std::string& card, MpsCard& state, const std::stop_token& stop) EGPU_REQUIRES(state.mutex);
   void report(const std::string& card, MpsCard& state, std::string_view reason, const std::string& message,
@@ -96,6 +109,7 @@ class MpsSupervisor {
   kube::EventSink& events_;
   const MpsSupervisorOptions options_;
   const MpsCommands commands_;
+  const MpsLimits limits_;
   const DaemonRecords records_;
   base::Backoff<> backoff_;  ///< by card
   base::Mutex mutex_;

@@ -8,8 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,7 @@ class FakePrograms final : public HostPrograms {
   }
 
   base::Result<std::string> run(const HostProgram& program, std::chrono::milliseconds) override {
+    if (const auto reply = replyAboutLimits(program)) return *reply;
     auto call = nameOf(program) + joined(program.arguments);
     if (!program.input.empty()) call += " < " + program.input.substr(0, program.input.size() - 1);
     calls_.push_back(call);
@@ -130,11 +132,38 @@ class FakePrograms final : public HostPrograms {
   std::set<std::string> mounted;             ///< folders with a tmpfs
   std::set<std::string> failing;             ///< programs that fail; "start": daemons end at once
   bool knowsMultiuser = true, ignoresQuit = false;
-  HostProgram started;  ///< the last daemon
+  bool knowsVersion3 = false;  ///< such a daemon replies "namespace" to all commands
+  bool forgetsLimits = false;
+  bool isFaulty = false;                      ///< the daemon has a server, which is blocked by a fault
+  std::map<std::string, std::string> limits;  ///< values of commands of version 2, such as get_default_...
+  HostProgram started;                        ///< the last daemon
 
  private:
   static std::string nameOf(const HostProgram& program) {
     return std::filesystem::path(program.path).filename().string();
+  }
+  /// Answers commands of version 2 about limits and servers, and the question for the version. They are not among the
+  /// calls.
+  std::optional<base::Result<std::string>> replyAboutLimits(const HostProgram& program) {
+    if (nameOf(program) != "nvidia-cuda-mps-control" || failing.count(nameOf(program)) != 0) return std::nullopt;
+    if (!program.arguments.empty()) {
+      const bool isQuit = program.arguments.front() == "--quit";
+      return isQuit ? std::nullopt : std::optional(base::Result(std::string(knowsVersion3 ? "namespace" : "usage")));
+    }
+    std::istringstream lines(program.input);
+    std::string out;
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string command, value, last;
+      words >> command;
+      if (command == "quit") return std::nullopt;
+      while (words >> value) last = value;
+      if (command.rfind("set_", 0) == 0 && !forgetsLimits) limits["get_" + command.substr(4)] = last;
+      if (command == "get_server_list") out += isFaulty ? "4711\n" : "";
+      if (command == "get_server_status") out += "FAULT\n";
+      if (limits.count(command) != 0) out += limits[command] + "\n";
+    }
+    return out;
   }
   static std::string joined(const std::vector<std::string>& texts) {
     std::string out;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "controller/agent/sharing/mps_processes.h"
@@ -23,6 +24,14 @@ class HostProgramsTest : public ::testing::Test {
   static std::string contentOf(const std::string& path) {
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
       if (const auto text = base::readFile(path); text.ok() && text->find('\n') != std::string::npos) return *text;
+  }
+
+  static bool mayLowerOomScore() {
+    std::ofstream file("/proc/self/oom_score_adj");
+    file << -1 << std::flush;
+    const bool may = file.good();
+    if (may) std::ofstream("/proc/self/oom_score_adj") << 0;
+    return may;
   }
 
   support::ScratchFolder scratch;
@@ -60,6 +69,9 @@ TEST_F(HostProgramsTest, ADaemonIsNoChildAndInItsOwnSession) {
   EXPECT_NE(startTimeOf("/proc", *pid), 0u);
   EXPECT_EQ(::getsid(static_cast<pid_t>(*pid)), *pid);
   EXPECT_NE(::getsid(static_cast<pid_t>(*pid)), ::getsid(0));
+  if (mayLowerOomScore()) {
+    EXPECT_EQ(contentOf("/proc/" + std::to_string(*pid) + "/oom_score_adj"), "-997\n");
+  }
   programs.signal(*pid, SIGKILL);
   while (startTimeOf("/proc", *pid) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }

@@ -1,6 +1,11 @@
 #include "controller/agent/sharing/mps_processes.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
 
 #include "tests/agent/sharing/fake_programs.h"
 
@@ -53,6 +58,20 @@ TEST_F(MpsProcessesTest, AProgramOfAContainerIsNoDaemon) {
   const auto found = mpsProcesses(proc, pipe);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].pid, 1);
+}
+
+TEST_F(MpsProcessesTest, ProcessesThatEndMeanwhileAreNoError) {
+  std::atomic<bool> isDone = false;
+  std::thread starter([&] {
+    while (!isDone)
+      if (const pid_t child = ::fork(); child == 0)
+        ::_exit(0);
+      else
+        ::waitpid(child, nullptr, 0);
+  });
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(mpsProcesses("/proc", pipe).empty());
+  isDone = true;
+  starter.join();
 }
 
 TEST_F(MpsProcessesTest, TheStartTimeDistinguishesProcessesWithOnePid) {

@@ -41,8 +41,8 @@ class MpsSupervisorTest : public PrepareTest {
     supervisor = std::make_unique<MpsSupervisor>(programs, clock, folder, cards, client, events, settings);
   }
   /// A claim with isolation mps that is prepared on the card.
-  ClaimRef prepared(const std::string& name) {
-    const auto claim = claimed(name, "10", {{"isolation", "mps"}});
+  ClaimRef prepared(const std::string& name, const std::string& core = "10") {
+    const auto claim = claimed(name, core, {{"isolation", "mps"}});
     const auto done = preparer->prepare(claim, {});
     EXPECT_TRUE(done.ok()) << done.status().str();
     return claim;
@@ -245,6 +245,50 @@ TEST_F(MpsSupervisorTest, AnEndThatOneAgentSawIsReportedByTheNext) {
   restartAgent();
   round();
   EXPECT_EQ(eventsAbout("MpsDaemonRestarted").size(), 2u) << "the card and the claim, once";
+}
+
+TEST_F(MpsSupervisorTest, TheDaemonLimitsAllClientsToTheLargestShare) {
+  const auto memory = "get_default_device_pinned_mem_limit", percentage = "get_default_active_thread_percentage";
+  const auto claim = prepared("a");
+  EXPECT_EQ(programs.limits[memory], "1024M");
+  EXPECT_EQ(programs.limits[percentage], "10");
+  prepared("b", "30");
+  EXPECT_EQ(programs.limits[percentage], "30");
+  programs.end(programs.lastPid());
+  programs.limits.clear();
+  round();
+  EXPECT_EQ(programs.limits[percentage], "30") << "the next daemon has the limits, too";
+}
+
+TEST_F(MpsSupervisorTest, AVersion3DaemonWithoutTheLimitsFailsThePrepare) {
+  programs.knowsVersion3 = true;
+  const auto done = preparer->prepare(claimed("a", "10", {{"isolation", "mps"}}), {});
+  EXPECT_THAT(done.status().message(),
+              HasSubstr("the limits of the MPS clients of card GPU-n1-0 on node n1 can't be set: MPS reports the "
+                        "pinned-memory-limit \"namespace\" after it was set to 1024"));
+  EXPECT_THAT(programs.calls(), Contains("start -f -p 3 -m"));
+  EXPECT_EQ(plugin.staged(), 0u);
+}
+
+TEST_F(MpsSupervisorTest, AVersion2DaemonWithoutTheLimitsServesContainersThatHaveThem) {
+  programs.forgetsLimits = true;
+  prepared("a");
+  EXPECT_EQ(plugin.staged(), 1u);
+}
+
+TEST_F(MpsSupervisorTest, AFaultOfAServerIsReportedOnce) {
+  prepared("a");
+  programs.isFaulty = true;
+  for (int i = 0; i < 3; ++i, clock.advance(settings.faultInterval)) round();
+  EXPECT_THAT(eventsAbout("MpsServerFault"),
+              ElementsAre(HasSubstr("gpu-n1-0 Warning"),
+                          AllOf(HasSubstr("a Warning"), HasSubstr("a program caused a fatal fault on card GPU-n1-0"))));
+  programs.isFaulty = false;
+  round();
+  programs.isFaulty = true;
+  clock.advance(settings.faultInterval);
+  round();
+  EXPECT_EQ(eventsAbout("MpsServerFault").size(), 4u) << "the next fault";
 }
 
 TEST_F(MpsSupervisorTest, AnExclusiveCardStaysExclusive) {
