@@ -289,10 +289,11 @@ class GuardedTest : public CallersTest {
     return operations.handle(r, {});
   }
   /// The answer's body, or its status if it is refused.
-  std::string bill(const std::string& query, const std::string& authorization) {
+  std::string bill(const std::string& query, const std::string& authorization, const std::string& method = "GET",
+                   const std::string& path = "/bill") {
     http::Request r;
-    r.method = "GET";
-    r.path = "/bill";
+    r.method = method;
+    r.path = path;
     r.query = query;
     r.headers.emplace_back("authorization", authorization);
     const auto answer = operations.handle(r, {});
@@ -330,6 +331,9 @@ TEST_F(GuardedTest, ATenantGetsTheBillOfItsNamespaceOnly) {
   EXPECT_EQ(bill("namespace=team", "Bearer forged"), "401");
   EXPECT_EQ(bill("namespace=team", "Bearer reader"), "all namespace=team");
   EXPECT_EQ(bill("", "Bearer reader"), "all ");
+  EXPECT_EQ(bill("namespace=team", "Bearer nobody", "HEAD"), "part namespace=team");
+  EXPECT_EQ(bill("namespace=team", "Bearer nobody", "POST"), "405");
+  EXPECT_EQ(bill("namespace=team", "Bearer nobody", "GET", "/allocation-map"), "403");
 }
 
 TEST_F(GuardedTest, ProbesAndMetricsAskNobody) {

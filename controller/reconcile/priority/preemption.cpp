@@ -223,7 +223,8 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
   for (auto& nomination : left)
     std::erase_if(nomination.victims, [&](const std::string& name) {
       const auto device = stores_.devices.get({"", name});
-      // The allocator may learn of a removal later than the stores: victims that it still counts are released in the try.
+      // The allocator may learn of a removal later than the stores: victims that it still counts are released in the
+      // try.
       if (!device || leaves(*device)) return false;
       const auto holder = preemptibleClaim(stores_, *device);
       return !holder || victimGangOf(stores_, *device, *holder).priority >= priority;

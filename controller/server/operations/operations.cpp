@@ -144,39 +144,38 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
   const std::stop_callback gone(stop, end), stopping(stopping_.get_token(), end);
-  if (request.path == kBillPath && sources_.callers) return bill(request, either.get_token());
+  bool whole = true;
   if (sources_.callers) {
-    const auto verdict = sources_.callers(request.header("authorization"), either.get_token());
+    auto verdict = sources_.callers(request.header("authorization"), either.get_token());
+    whole = verdict.status == 200;
+    if (!whole) verdict = tenant(request, std::move(verdict), either.get_token());
     if (verdict.status != 200) return refusal(verdict.status, verdict.message);
   } else if (!fromThisMachine(request)) {
     return refusal(403,
                    "only this machine may send requests: Host and Origin must be localhost or a loopback address, and "
                    "no page of another site may link here (Sec-Fetch-Site)");
   }
-  auto answer = guarded(request, either.get_token());
+  auto answer = guarded(request, whole, either.get_token());
   if (answer.body.size() <= kMaxAnswer) return answer;
   return refusal(413, "the answer has " + std::to_string(answer.body.size() >> 20) + " MiB, more than " +
                           std::to_string(kMaxAnswer >> 20) +
                           ": request less, one node (node=) or a number of nodes at a time (limit=, continue=)");
 }
 
-/// Serves /bill to callers who may see the whole cluster, or the namespace of the question.
-http::Response Operations::bill(const http::Request& request, std::stop_token stop) {
-  const auto authorization = request.header("authorization");
-  auto verdict = sources_.callers(authorization, stop);
-  const bool whole = verdict.status == 200;
+/// Authorizes a caller without rights in the cluster for the bill of the namespace in the query.
+Callers::CallerVerdict Operations::tenant(const http::Request& request, Callers::CallerVerdict refused,
+                                          std::stop_token stop) const {
+  if (refused.status != 403 || request.path != kBillPath || !sources_.tenants) return refused;
   std::string space;
   for (const auto& [key, value] : http::parseQuery(request.query))
     if (key == "namespace") space = value;
-  if (verdict.status == 403 && !space.empty() && sources_.tenants)
-    verdict = sources_.tenants(authorization, space, stop);
-  if (verdict.status != 200) return refusal(verdict.status, verdict.message);
-  if (!sources_.bill || request.method != "GET") return guarded(request, std::move(stop));
-  return sources_.bill(request, whole, std::move(stop));
+  if (space.empty()) return refused;
+  return sources_.tenants(request.header("authorization"), space, std::move(stop));
 }
 
-/// Serves the requests that need authorization.
-http::Response Operations::guarded(const http::Request& request, std::stop_token stop) {
+/// Serves the requests that need authorization. whole: the caller may see the whole cluster; otherwise only rows of its
+/// namespace in /bill.
+http::Response Operations::guarded(const http::Request& request, bool whole, std::stop_token stop) {
   const bool moves = Moves::serves(request);
   if (moves && !sources_.moves)
     return http::plain(404, "moves are not made here: use elastic-gpu-controller defrag --execute\n");
@@ -193,7 +192,7 @@ http::Response Operations::guarded(const http::Request& request, std::stop_token
   }
   if (request.path == "/allocation-map") return allocationMap(request, std::move(stop));
   if (request.path == "/events" && request.method == "GET" && sources_.events) return events(request);
-  if (request.path == kBillPath && sources_.bill) return sources_.bill(request, true, std::move(stop));
+  if (request.path == kBillPath && sources_.bill) return sources_.bill(request, whole, std::move(stop));
   return http::plain(404, std::string(kPaths));
 }
 

@@ -70,8 +70,9 @@ class Operations final : public http::Handler {
   static constexpr std::size_t kMaxAnswer = std::size_t{64} << 20;  ///< bytes; a larger answer is refused
 
  private:
-  http::Response guarded(const http::Request& request, std::stop_token stop);
-  http::Response bill(const http::Request& request, std::stop_token stop);
+  Callers::CallerVerdict tenant(const http::Request& request, Callers::CallerVerdict refused,
+                                std::stop_token stop) const;
+  http::Response guarded(const http::Request& request, bool whole, std::stop_token stop);
   static bool isScrape(const http::Request& request);
   http::Response scrape(const std::stop_token& stop);
   http::Response allocationMap(const http::Request& request, std::stop_token stop);

@@ -11,10 +11,13 @@ to the manifests are those that the fake NVML needs.
 
 import json
 import pathlib
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import urllib.parse
+import urllib.request
 
 # flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -23,7 +26,7 @@ import images
 import installation
 import parts
 import real_node
-from apiserver import Cluster, guarded
+from apiserver import Cluster, die_with_parent, guarded
 from client import CLASSES, GPUS, NODES, Report, claims, pods, until
 from ground import FILE, MINORS, SHARE, Ground, logs_if_it_fails, running_containers
 
@@ -76,9 +79,27 @@ def check_installed(ground):
         until(f"{what} is rolled out", lambda what=what: rolled_out(ground, what))
     cards = until("its cards are published", lambda: len(ground.admin.items(GPUS)) == len(FILE) and ground.admin.items(GPUS))
     ground.report.check("they are those of the machine", {each["spec"]["card"]["uuid"] for each in cards} == set(MINORS), cards)
+    for program in ("elastic-gpu-agent", "elastic-gpu-controller"):
+        logs = ground.kubectl("-n", installation.NAMESPACE, "logs", "-l", f"app.kubernetes.io/name={program}", "--prefix")
+        ground.report.check(f"the guide's command shows the log of {program}", f"[pod/{program}" in logs, logs[:500])
+    check_forwarded(ground)
     ours = ground.admin.items(pods(installation.NAMESPACE))
     ground.report.check("no container was started twice", not any(
         status["restartCount"] for each in ours for status in each["status"]["containerStatuses"]), ours)
+
+
+def check_forwarded(ground):
+    """The page of the operations port, through the guide's command. The local port is any free one, because the node has the same address as this machine."""
+    command = ["kubectl", "--kubeconfig", str(ground.cluster.kubeconfig), "-n", installation.NAMESPACE, "port-forward", f"deploy/{installation.CONTROLLER}", ":9440"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent) as forward:
+        try:
+            line = forward.stdout.readline()
+            port = re.search(r"127.0.0.1:(\d+)", line)
+            if ground.report.check("the operations port is forwarded", port, line):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/", timeout=60) as page:
+                    ground.report.check("the forwarded port has the page", b"<title>" in page.read())
+        finally:
+            forward.terminate()
 
 
 def check_samples(ground):

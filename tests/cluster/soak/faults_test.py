@@ -18,10 +18,12 @@ import time
 # flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import alert_recorder
 import faults
+import tools
 from apiserver import Cluster, guarded
 from client import Report
-from parts import WHOLE
+from parts import WHOLE, Skip
 from proving_ground import ProvingGround
 from workload import waiting_pods
 
@@ -44,14 +46,48 @@ def schedule(options):
                 yield each
 
 
+class Alerts:
+    """Checks that no fault fires an alert, except those that it must: all of these faults end before an alert with a duration could fire."""
+
+    # Fault → alerts without a duration. A deleted card is recreated without its entries; a card that shrinks has more entries than capacity.
+    EXPECTED = {"card_deleted": {"ElasticGPULedgerDrift"}, "card_shrinks": {"ElasticGPULedgerDrift"}}
+
+    def __init__(self, ground, interval):
+        self.phases = []  # (fault, number of its first sample)
+        try:
+            tools.tool("promtool")
+        except Skip as skip:
+            print(f"alerts are not evaluated: {skip}", flush=True)
+            self.recorder = None
+            return
+        self.recorder = alert_recorder.Recorder(alert_recorder.controllers(ground), interval)
+
+    def begin(self, fault):
+        if self.recorder:
+            self.phases.append((fault, self.recorder.now()))
+
+    def check(self, report):
+        if not self.recorder:
+            return
+        self.recorder.end()
+        firing = alert_recorder.firing(self.recorder, 1)
+        for (fault, first), (_, end) in zip(self.phases, [*self.phases[1:], ("", len(firing))]):
+            began = {each for number in range(first, end) for each in firing[number] - firing[max(0, number - 1)]}
+            report.check(f"{fault}: only its alerts fire", began <= self.EXPECTED.get(fault, set()), sorted(began))
+            if began:
+                print(f"{fault}: {', '.join(sorted(began))}", flush=True)
+
+
 def run(options, report):
     with tempfile.TemporaryDirectory(prefix="egpu-faults-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
         ground = ProvingGround(cluster, options.bin_dir, options.seed, options.rate)
         counts, started = {}, time.monotonic()
+        alerts = Alerts(ground, 5 if options.minutes else 1)
         try:
             for fault in schedule(options):
                 at = time.monotonic()
                 counts[fault.__name__] = counts.get(fault.__name__, 0) + 1
+                alerts.begin(fault.__name__)
                 note, violations = faults.inflict(ground, fault, options.seconds)
                 changes, bound, gone = ground.witness.figures()
                 clean = report.check(f"{fault.__name__}", not violations, "\n  ".join(violations[:10]))
@@ -70,6 +106,7 @@ def run(options, report):
             print(f"{bound} claims bound, {gone} of them gone again, {changes} versions judged; the workload's requests refused: "
                   f"{ground.workload.refused}; processes that ended by themselves: {ground.ended}; pods that kwok had forgotten: {ground.reminded}")
             print(f"{report.failed} faults with violations", flush=True)
+            alerts.check(report)
             report.check("claims were bound and taken all the while", gone >= 3 * sum(counts.values()), (bound, gone))
         finally:
             ground.close()

@@ -51,6 +51,8 @@ class Controller:
         self.folder = ground.cluster.folder / name
         self.folder.mkdir()
         self.gate = Gate(ground.loop, ground.port)
+        port, = parts.free_ports(1)
+        self.address = f"127.0.0.1:{port}"  # of operations
         self.starts = 0
         self.identity = ""
         self.trust(ground.cluster.pki / "ca.crt")
@@ -85,16 +87,18 @@ class Controller:
                   "users": [{"name": "test", "user": {"tokenFile": str(self.folder / "token")}}]}
         self._replace("kubeconfig", json.dumps(config))
         self.ground.replicas.start(self.name, [
-            self.ground.bin_dir / installation.CONTROLLER, "run", f"--kubeconfig={self.folder}/kubeconfig", "--ops-listen=127.0.0.1:0",
-            f"--leader-elect-identity={self.identity}", f"--leader-elect-resource-namespace={installation.NAMESPACE}", *self.arguments,
+            self.ground.bin_dir / installation.CONTROLLER, "run", f"--kubeconfig={self.folder}/kubeconfig", f"--ops-listen={self.address}",
+            "--probes-listen=127.0.0.1:0", f"--leader-elect-identity={self.identity}", f"--leader-elect-resource-namespace={installation.NAMESPACE}",
+            *self.ground.arguments(self.name), *self.arguments,
         ], {**FAKETIME, "LD_PRELOAD": str(faketime_library()), "FAKETIME_TIMESTAMP_FILE": str(self.folder / "clock")})
 
 
 class ProvingGround:
     """Built on a running Cluster of WHOLE. Not thread-safe, except for the workload and the witness, which run in parallel."""
 
-    def __init__(self, cluster, bin_dir, seed, rate):
-        self.cluster, self.bin_dir = cluster, pathlib.Path(bin_dir)
+    def __init__(self, cluster, bin_dir, seed, rate, arguments=lambda name: ()):
+        """arguments: name of a replica → its further arguments."""
+        self.cluster, self.bin_dir, self.arguments = cluster, pathlib.Path(bin_dir), arguments
         self.loop = Loop()
         self.client = installation.client_of(cluster)
         self.port = int(cluster.url.rsplit(":", 1)[1])

@@ -1,0 +1,258 @@
+"""Faults that last until an alert fires, one function each: it injects the fault, waits, and removes the fault. FAULTS has the alert of each. The faults of
+faults.py end before an alert could fire."""
+
+import contextlib
+import datetime
+import os
+import signal
+import subprocess
+
+import installation
+import parts
+from client import CLASSES, GPUS, claims, pods, quotas, until
+from faults import busiest_node
+from pki import Failure
+from pods_test import claim, pod
+from proving_ground import LEASE, NODE_NAMES, REPLICAS
+from workload import CLASS_NOW
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TEAM = "measured"
+JSON_PATCH = "application/json-patch+json"
+
+
+def standby_of(ground):
+    elected, _ = ground.await_leader()
+    return ground.controllers[next(name for name in REPLICAS if name != elected)]
+
+
+def replica_stopped(ground, seconds):
+    standby = standby_of(ground)
+    ground.replicas.stop(standby.name)
+    ground.pass_time(seconds)
+    standby.start()
+
+
+def two_leases(ground, seconds):
+    """The standby uses another lease, as that of a second installation does."""
+    standby = standby_of(ground)
+    ground.replicas.stop(standby.name)
+    standby.arguments = ["--leader-elect", "--leader-elect-resource-name=other"]
+    with changed_role(ground, "roles", lambda rules: rules[1].update(resourceNames=["elastic-gpu-controller", "other"])):
+        standby.start()
+        ground.pass_time(seconds)
+        ground.replicas.stop(standby.name)
+    standby.arguments = ["--leader-elect"]
+    standby.start()
+
+
+def lease_of_a_stranger(ground, seconds):
+    """Another process holds and renews the lease, and does nothing else."""
+    ground.await_leader()
+    for _ in range(round(seconds)):
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        ground.client.patch(LEASE, {"spec": {"holderIdentity": "stranger", "renewTime": now}})
+        ground.pass_time(1)
+    ground.client.patch(LEASE, {"spec": {"holderIdentity": ""}})
+    ground.await_leader()
+
+
+def lease_refused(ground, seconds):
+    """The standby may not read the lease."""
+    standby = standby_of(ground)
+    name = "without-lease"
+    accounts = f"/api/v1/namespaces/{installation.NAMESPACE}/serviceaccounts"
+    binding = f"{RBAC}/clusterrolebindings"
+    ground.client.create(accounts, {"metadata": {"name": name}})
+    ground.client.create(binding, {"metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "elastic-gpu-controller"},
+                                   "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": installation.NAMESPACE}]})
+    standby.use_token(ground.client.token_for(installation.NAMESPACE, name, expirationSeconds=3600))
+    ground.replicas.stop(standby.name)
+    standby.start()
+    ground.pass_time(seconds)
+    standby.new_token()
+    ground.replicas.stop(standby.name)
+    standby.start()
+    ground.client.delete(f"{binding}/{name}")
+    ground.client.delete(f"{accounts}/{name}")
+
+
+@contextlib.contextmanager
+def changed_role(ground, kind, change):
+    """The controller's Role or ClusterRole with changed rules."""
+    path = f"{RBAC}/{'namespaces/' + installation.NAMESPACE + '/' if kind == 'roles' else ''}{kind}/elastic-gpu-controller"
+    rules = ground.client.get(path)["rules"]
+    changed = ground.client.get(path)["rules"]
+    change(changed)
+    ground.client.patch(path, {"rules": changed})
+    yield
+    ground.client.patch(path, {"rules": rules})
+
+
+def requests_refused(ground, seconds):
+    """The controller lacks the right to write the status of claims."""
+    def without(rules):
+        for rule in rules:
+            if "elasticgpuclaims/status" in rule["resources"]:
+                rule["resources"] = [each for each in rule["resources"] if each != "elasticgpuclaims/status"] or ["none"]
+
+    with changed_role(ground, "clusterroles", without):
+        ground.pass_time(seconds)
+
+
+def card_unhealthy(ground, seconds):
+    path = f"{GPUS}/gpu-{NODE_NAMES[-1]}-0/status"
+    condition = {"type": "Healthy", "status": "False", "reason": "Xid79", "message": "the card has fallen off the bus",
+                 "lastTransitionTime": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    others = [each for each in ground.client.get(path).get("status", {}).get("conditions", []) if each["type"] != "Healthy"]
+    ground.client.patch(path, {"status": {"conditions": [*others, condition]}})
+    ground.pass_time(seconds)
+    ground.client.patch(path, {"status": {"conditions": [*others, {**condition, "status": "True", "reason": "Healthy", "message": ""}]}})
+
+
+def node_lost(ground, seconds):
+    node = busiest_node(ground)
+    ground.remove_node(node)
+    ground.pass_time(seconds)
+    ground.drop_pods_of(node)
+    ground.republish(node)
+    ground.drop_pods_of(node)
+
+
+def ledger_edited(ground, seconds):
+    """An administrator removes the ledger entry of a device in use."""
+    ground.client.create(claims(), claim("entered", CLASS_NOW, 5, "1Gi"))
+    until("its claim is bound", lambda: ground.client.get(f"{claims()}/entered").get("status", {}).get("phase") == "Bound")
+    device = ground.client.get(f"{GPUS}/{ground.client.get(f'{claims()}/entered')['status']['elasticGPUName']}")
+    card = f"{GPUS}/{device['spec']['cards'][0]['name']}"
+    uid = device["metadata"]["uid"]
+    ground.client.patch(card, {"spec": {"allocations": {uid: None}}})
+    until("the entry is back", lambda: uid in ground.client.get(card)["spec"].get("allocations", {}))
+    ground.pass_time(seconds)
+    ground.client.delete(f"{claims()}/entered")
+
+
+def plugin_killed(ground, seconds):
+    """The leader's host of gpushare dies three times."""
+    name, _ = ground.await_leader()
+    for _ in range(3):
+        host = until("gpushare's host runs", lambda: next(iter(hosts_of(ground.replicas.children[name].pid)), None))
+        os.kill(host, signal.SIGKILL)
+        until("it runs again", lambda host=host: [each for each in hosts_of(ground.replicas.children[name].pid) if each != host])
+        ground.pass_time(2)
+    ground.pass_time(seconds)
+
+
+def hosts_of(controller):
+    """Returns the processes in which a controller runs gpushare's plugin."""
+    found = []
+    for pid in subprocess.run(["ps", "-o", "pid=", "--ppid", str(controller)], capture_output=True, text=True, check=False).stdout.split():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            text = file.read()
+            if b"egpu-plugin-host" in text and b"gpushare" in text:
+                found.append(int(pid))
+    return found
+
+
+def journal_disk_full(ground, seconds, journals):
+    """The leader's folder for the journal has no space."""
+    name, _ = ground.await_leader()
+    filled = journals.folder / name / "filled"
+    with open(filled, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    ground.pass_time(seconds)
+    filled.unlink()
+
+
+def team_quota(ground, hard):
+    """Claims of a namespace with 100 % of a card, and a quota of so many."""
+    ground.client.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+    for index in range(4):
+        ground.client.create(claims(TEAM), claim(f"quarter-{index}", CLASS_NOW, 25, "1Gi"))
+    until("they are bound", lambda: all(each.get("status", {}).get("phase") == "Bound" for each in ground.client.items(claims(TEAM))))
+    ground.client.create(quotas(TEAM), {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUQuota", "metadata": {"name": "team"},
+                                        "spec": {"hard": {"gpu-core": hard}}})
+
+
+def end_team(ground):
+    ground.client.delete(f"{quotas(TEAM)}/team")
+    ground.client.delete_all(claims(TEAM))
+    until("its claims are gone", lambda: not ground.client.items(claims(TEAM)))
+    ground.client.delete(f"/api/v1/namespaces/{TEAM}")
+    until("it is gone", lambda: not ground.client.exists(f"/api/v1/namespaces/{TEAM}"))
+
+
+def quota_nearly_used(ground, seconds):
+    team_quota(ground, 105)
+    ground.pass_time(seconds)
+    end_team(ground)
+
+
+def quota_lowered(ground, seconds):
+    team_quota(ground, 50)
+    ground.pass_time(seconds)
+    end_team(ground)
+
+
+def devices_held(ground, seconds):
+    """A user removes the claim of a running pod with its finalizers."""
+    ground.client.create(claims(), claim("removed", CLASS_NOW, 5, "1Gi"))
+    ground.client.create(pods(), pod("holder", {"x": "removed"}))
+    until("its pod runs", lambda: ground.client.get(f"{pods()}/holder")["status"].get("phase") == "Running")
+    ground.client.patch(f"{claims()}/removed", {"metadata": {"finalizers": None}})
+    ground.client.delete(f"{claims()}/removed")
+    ground.pass_time(seconds)
+    ground.client.delete(f"{pods()}/holder")
+
+
+def class_full(ground, seconds):
+    """A class for cards of a model of which there is none, with a claim that waits."""
+    model = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": "other"}, "provisioner": "gpushare.provisioner.elasticgpu.io",
+             "egpuBindingMode": "Immediate", "parameters": {"model": "H100-SXM5-80GB"}}
+    ground.client.create(CLASSES, model)
+    ground.client.create(claims(), claim("waits", "other", 100, "1Gi"))
+    ground.pass_time(seconds)
+    ground.client.delete(f"{claims()}/waits")
+    ground.client.delete(f"{CLASSES}/other")
+
+
+# Fault → (its alert, minutes of the recording that it lasts, minutes after it until the alert ends).
+FAULTS = {
+    lease_of_a_stranger: ("ElasticGPUNoLeader", 4, 2),
+    two_leases: ("ElasticGPUTwoLeaders", 4, 1),
+    replica_stopped: ("ElasticGPUControllerDown", 6, 1),
+    lease_refused: ("ElasticGPULeaseFails", 8, 6),
+    ledger_edited: ("ElasticGPULedgerDrift", 1, 16),
+    requests_refused: ("ElasticGPUApiRequestsFail", 13, 6),
+    plugin_killed: ("ElasticGPUPluginRestarts", 1, 16),
+    journal_disk_full: ("ElasticGPUJournalLosesRecords", 4, 30),
+    card_unhealthy: ("ElasticGPUCardsQuarantined", 12, 1),
+    node_lost: ("ElasticGPUClaimsLost", 7, 3),
+    quota_nearly_used: ("ElasticGPUQuotaAlmostUsed", 17, 1),
+    quota_lowered: ("ElasticGPUQuotaExceeded", 17, 1),
+    class_full: ("ElasticGPUClassFull", 36, 4),
+    devices_held: ("ElasticGPUDevicesHeld", 36, 4),
+}
+
+
+class Journals:
+    """Folders for the replicas' journals on small file systems, which a fault can fill."""
+
+    SIZE = "6m"  # size of the file system; a journal gets less
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in REPLICAS:
+            (folder / name).mkdir(parents=True)
+            done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.SIZE},mode=700", "tmpfs", folder / name], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise parts.Skip(f"no file system can be mounted here: {done.stderr.strip()}")
+
+    def arguments(self, name):
+        return [f"--journal={self.folder / name}", "--journal-size=4MiB"]
+
+    def close(self):
+        for name in REPLICAS:
+            if subprocess.run(["umount", self.folder / name], check=False).returncode:
+                raise Failure(f"{self.folder / name} cannot be unmounted")
