@@ -56,12 +56,21 @@ struct Card {
   std::string pciAddress{};  ///< "" if unknown or the host is older
 };
 
+/// Values of a device's object that only its provisioner knows, as in egpu_source. Empty = unknown.
+struct DeviceSource {
+  std::string deviceName;
+  std::vector<std::string> paths;
+  std::string endpoint;
+};
+
 /// A device. A copy, which may be kept after the slot has returned.
 struct Device {
   std::string key, device, claim, node;
   std::vector<Card> cards;
   Parameters parameters;
   std::int64_t resizeNumber = 0;  ///< resize: see egpu_device
+  DeviceSource source{};
+  Parameters capacity{};  ///< quantities by resource, of a device without cards
 };
 
 struct Container {
@@ -152,6 +161,15 @@ class Call {
     if (!EGPU_HAS(&host_, egpu_host, reply_isolation)) return;
     const egpu_isolation out{sizeof out, i.mode.c_str(), i.memory.c_str(), i.compute.c_str(), i.faults.c_str()};
     host_.reply_isolation(&call_, &out);
+  }
+  /// provision: replies values for the device's object, as in egpu_source. An older host does not store them.
+  void source(const DeviceSource& s) {
+    if (!EGPU_HAS(&host_, egpu_host, reply_source)) return;
+    std::vector<const char*> paths;
+    for (const auto& path : s.paths) paths.push_back(path.c_str());
+    const egpu_source out{sizeof out, s.deviceName.c_str(), paths.empty() ? nullptr : paths.data(), paths.size(),
+                          s.endpoint.c_str()};
+    host_.reply_source(&call_, &out);
   }
   void description(const Description& d) {
     egpu_description out{};

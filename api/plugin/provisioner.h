@@ -136,6 +136,10 @@ typedef struct egpu_host {
   /** provision, resize: the isolation of the device's share, with every answer of EGPU_OK or EGPU_NO_CHANGE. Without a
    *  call it is unknown, and the objects' status.isolation is absent. */
   int (*reply_isolation)(const egpu_call* call, const egpu_isolation* isolation);
+  /** provision: values for the device's object, with every answer of EGPU_OK or EGPU_NO_CHANGE; equal for equal keys.
+   *  The host writes them to the ElasticGPU, and passes them to every later call for the device, also on the node.
+   *  Values that the object has already are kept. */
+  int (*reply_source)(const egpu_call* call, const egpu_source* source);
 } egpu_host;
 
 /** Functions of the plugin. describe, validate, provision, deprovision, list and mount are required. Any other slot may
@@ -156,7 +160,8 @@ typedef struct egpu_provisioner {
    *  parameter and lists the known ones. Parameters of the core (nodePolicy, model, ...) never reach a plugin. No side
    *  effects. After EGPU_UNAVAILABLE the host repeats the call with backoff, and the class is not ready meanwhile. */
   int (*validate)(const egpu_call* call, const egpu_pair* parameters, size_t parameter_count);
-  /** Creates the device. May return EGPU_IN_PROGRESS. A device without key or cards is EGPU_INVALID. */
+  /** Creates the device. May return EGPU_IN_PROGRESS. A device without key, or without cards
+   *  unless the plugin's source is remote, is EGPU_INVALID. */
   int (*provision)(const egpu_call* call, const egpu_device* device);
   /** Undoes provision, complete or not, and forgets the key. May return EGPU_IN_PROGRESS. No key: EGPU_INVALID. */
   int (*deprovision)(const egpu_call* call);

@@ -20,8 +20,8 @@ namespace egpu::sdk {
 
 /// A plugin. One object per process, created at entry. The host calls it from several threads at once (convention 5 of
 /// provisioner.h). An exception becomes EGPU_INTERNAL with what() as its message. Functions for a device or a key are
-/// called only with a key, and a device has at least one card and every card a uuid; otherwise the SDK returns
-/// EGPU_INVALID.
+/// called only with a key, and a device has at least one card, unless the source is "remote", and every card a uuid;
+/// otherwise the SDK returns EGPU_INVALID.
 class Provisioner {
  public:
   virtual ~Provisioner() = default;
@@ -69,14 +69,24 @@ namespace detail __attribute__((visibility("hidden"))) {
     return out;
   }
 
+  inline DeviceSource copy(const egpu_source& s) {
+    DeviceSource out{text(s.device_name), {}, text(s.endpoint)};
+    for (std::size_t i = 0; i < s.path_count; ++i) out.paths.push_back(text(s.paths[i]));
+    return out;
+  }
+
   inline Device copy(const egpu_device& d) {
-    return {text(d.key),
-            text(d.device),
-            text(d.claim),
-            text(d.node),
-            copy(d.cards, d.card_count),
-            copy(d.parameters, d.parameter_count),
-            EGPU_HAS(&d, egpu_device, resize_number) ? d.resize_number : 0};
+    Device out{text(d.key),
+               text(d.device),
+               text(d.claim),
+               text(d.node),
+               copy(d.cards, d.card_count),
+               copy(d.parameters, d.parameter_count),
+               EGPU_HAS(&d, egpu_device, resize_number) ? d.resize_number : 0};
+    if (!EGPU_HAS(&d, egpu_device, capacity_count)) return out;
+    if (d.source) out.source = copy(*d.source);
+    out.capacity = copy(d.capacity, d.capacity_count);
+    return out;
   }
 
   inline Wish copy(const egpu_wish& w) {
@@ -106,7 +116,7 @@ namespace detail __attribute__((visibility("hidden"))) {
   inline Status complete(const egpu_call* call) { return call->key[0] ? ok() : invalid("the call has no key"); }
   inline Status complete(const egpu_call* call, const egpu_device* d) {
     if (!call->key[0]) return invalid("the device has no key");
-    if (d->card_count == 0) return invalid("the device has no cards");
+    if (d->card_count == 0 && plugin->describe().source != "remote") return invalid("the device has no cards");
     for (std::size_t i = 0; i < d->card_count; ++i)
       if (!d->cards[i]->uuid[0]) return invalid("card " + std::to_string(i) + " has no uuid");
     return ok();

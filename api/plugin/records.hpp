@@ -54,6 +54,7 @@ class Records {
       out += std::to_string(c.core) + "," + std::to_string(c.memory) + ";";
     }
     for (const auto& [name, value] : d.parameters) field(name), field(value);
+    for (const auto& [name, value] : d.capacity) field(name), field(value);
     return out;
   }
 

@@ -32,6 +32,18 @@ typedef struct egpu_card {
   const char* pci_address; /**< as replied by discover; drivers number the cards that they see by it; "" if unknown */
 } egpu_card;
 
+/** The part of a device's object that only its provisioner knows: spec.qGPU or spec.remote of the ElasticGPU.
+ *  OWNERSHIP: in a device, the host's, with everything it points to; valid during the call. In a reply, the plugin's;
+ *  the host copies it before reply_source returns.
+ *  ERRORS: without any value, or with a path that is not absolute, the answer counts as garbage. */
+typedef struct egpu_source {
+  size_t struct_size;
+  const char* device_name;  /**< qGPU.deviceName: the device on the node; "" if unknown */
+  const char* const* paths; /**< qGPU.paths: its path_count device files on the node; NULL if path_count is 0 */
+  size_t path_count;
+  const char* endpoint; /**< remote.endpoint: the address of the GPU; "" if unknown */
+} egpu_source;
+
 /** A device: the GPU of one claim.
  *  OWNERSHIP: the host's, with everything it points to; valid during the call. */
 typedef struct egpu_device {
@@ -49,6 +61,13 @@ typedef struct egpu_device {
   /* Appended; members beyond struct_size are 0. */
   int64_t resize_number; /**< resize: number of the device's resize that these amounts belong to, from 1; 0 in other
                               slots */
+  const egpu_source*
+      source; /**< as in the ElasticGPU: from an administrator, or from an earlier reply_source; NULL if it
+                                  has none of these values */
+  const egpu_pair*
+      capacity; /**< of a device without cards, spec.capacity of the ElasticGPU: quantities by resource, such
+                                  as "10" and "4Gi"; NULL if capacity_count is 0 */
+  size_t capacity_count;
 } egpu_device;
 
 /** The container of mount and unmount. Both texts are "" if the call is for every container that names the claim.

@@ -89,12 +89,21 @@ void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
   if (device.status.inForce) checkShares(device.status.inForce->cards, observes, "status.inForce.cards", errors);
 }
 
+/// Message for a device of upstream's types, which name cards without amounts.
+std::string missingCards(const Source& source) {
+  const bool whole = source.kind == SourceKind::physicalGPU;
+  return "a device states its amounts of each card; add the line cards: [{name: " +
+         (source.gpuNames.empty() ? std::string("GPU") : source.gpuNames.front()) +
+         ", core: " + (whole ? "1000" : "MILLI-CARDS") + ", memory: BYTES}]";
+}
+
 FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   FieldErrors errors;
   const auto& spec = after.spec;
   const bool device = !spec.cards.empty() || (spec.source && spec.source->kind == SourceKind::remote);
   if (spec.card.has_value() == device)
     errors.push_back({"spec", "set either card (hardware), or cards or remote (a device), not both"});
+  if (!spec.card && !device && spec.source) errors.push_back({"spec", missingCards(*spec.source)});
   if (spec.source && spec.source->ambiguous)
     errors.push_back({"spec", "at most one of physicalGPU, gpuShare, qGPU, mig and remote can be set"});
   if (!spec.reclaimPolicy.empty() && spec.reclaimPolicy != "Retain" && spec.reclaimPolicy != "Delete")

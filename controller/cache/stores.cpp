@@ -86,8 +86,10 @@ Stores::Stores() {
   for (auto* gpus : {&cards, &devices})
     gpus->leaveOut([](Gpu& g) {
       g.metadata.labels = {};
-      g.spec.capacity = {};
-      g.spec.source.reset();
+      if (g.isCard() || !g.spec.cards.empty()) g.spec.capacity = {};
+      const auto& source = g.spec.source;
+      if (source && source->kind != v1alpha::SourceKind::qGPU && source->kind != v1alpha::SourceKind::remote)
+        g.spec.source.reset();  // the others contain names of cards only, which are in spec.cards
       g.spec.nodeAffinityRequired.reset();
       if (g.isDevice()) g.status.allocated.reset();
     });

@@ -41,6 +41,9 @@ std::string quotaStatus(std::string_view uid, std::string_view resourceVersion,
 /// Device: sets spec.target, with uid and resourceVersion.
 std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
                          const core::HeapOptional<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after);
+/// Device: sets deviceName and paths of spec.qGPU, or the endpoint of spec.remote, as far as `after` has them, with uid
+/// and resourceVersion.
+std::string deviceSource(std::string_view uid, std::string_view resourceVersion, const v1alpha::Source& after);
 /// Device: sets spec.claimRef, or clears it (nullopt), with uid and resourceVersion.
 std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref);

@@ -80,6 +80,14 @@ std::string isolationGarbage(const v1alpha::Isolation& isolation) {
   return {};
 }
 
+std::string sourceGarbage(const SourceValues& source) {
+  if (!printable(source.deviceName)) return "gave a device name with control characters";
+  if (!printable(source.endpoint)) return "gave an endpoint with control characters";
+  for (const auto& path : source.paths)
+    if (!absolutePath(path) || !printable(path)) return "gave the path \"" + path + "\", which is not absolute";
+  return {};
+}
+
 std::string editsGarbage(const ContainerEdits& edits) {
   for (const auto& [name, value] : edits.env)
     if (name.empty() || name.find('=') != std::string::npos || !printable(name))
@@ -158,6 +166,8 @@ std::string findGarbage(Slot slot, const Answer& answer) {
   if (answer.isolation)
     if (const auto garbage = isolationGarbage(*answer.isolation); !garbage.empty())
       return std::string(toString(slot)) + " " + garbage;
+  if (const auto garbage = sourceGarbage(answer.source); !garbage.empty())
+    return std::string(toString(slot)) + " " + garbage;
   if (slot == Slot::describe) return describeGarbage(answer.description);
   if (slot == Slot::mount) return editsGarbage(answer.edits);
   if (slot == Slot::discover) return gpusGarbage(answer.gpus);
@@ -211,7 +221,9 @@ DeviceRequest foreign(const DeviceRequest& request) {
   return rest;
 }
 
-Reply plain(Answer answer) { return {answer.outcome, std::move(answer.message), std::move(answer.isolation)}; }
+Reply plain(Answer answer) {
+  return {answer.outcome, std::move(answer.message), std::move(answer.isolation), std::move(answer.source)};
+}
 
 }  // namespace
 

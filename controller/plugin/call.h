@@ -60,6 +60,7 @@ struct Answer {
   std::vector<uint32_t> order;
   std::vector<Veto> vetoes;
   std::optional<v1alpha::Isolation> isolation;
+  SourceValues source;
 };
 
 /// Maximum number of candidates of a prefer call; provisioner.h documents it.

@@ -253,12 +253,33 @@ int hostIsolation(const egpu_call* call, const egpu_isolation* i) {
   return EGPU_OK;
 }
 
+int hostSource(const egpu_call* call, const egpu_source* s) {
+  Running& r = running(call);
+  const base::MutexLock lock(r.mutex);
+  if (!s || !EGPU_HAS(s, egpu_source, endpoint)) {
+    r.misuse = "the source that it replied is null or too short";
+    return EGPU_INVALID;
+  }
+  if (!r.take({s->device_name, s->endpoint})) return EGPU_INVALID;
+  SourceValues out{s->device_name, {}, s->endpoint};
+  for (std::size_t i = 0; i < s->path_count; ++i) {
+    if (!r.take({s->paths[i]})) return EGPU_INVALID;
+    out.paths.emplace_back(s->paths[i]);
+  }
+  if (out.empty()) {
+    r.misuse = "the source that it replied has no value";
+    return EGPU_INVALID;
+  }
+  r.answer.source = std::move(out);
+  return EGPU_OK;
+}
+
 }  // extern "C"
 
-const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,    hostRemaining, hostCancelled,
-                         hostMessage,       hostDescription,  hostKey,    hostEnv,       hostDeviceNode,
-                         hostMount,         hostCdiDevice,    hostGpu,    hostHealth,    hostProcess,
-                         hostUse,           hostProcessUse,   hostPrefer, hostVeto,      hostIsolation};
+const egpu_host kHost = {
+    sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,        hostRemaining, hostCancelled, hostMessage,   hostDescription,
+    hostKey,           hostEnv,          hostDeviceNode, hostMount,     hostCdiDevice, hostGpu,       hostHealth,
+    hostProcess,       hostUse,          hostProcessUse, hostPrefer,    hostVeto,      hostIsolation, hostSource};
 
 /// Returns the C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {
@@ -271,25 +292,39 @@ std::vector<egpu_pair> pairsOf(const core::StringMap& map) {
 /// C view of a DeviceRequest; points into it.
 class DeviceView {
  public:
-  explicit DeviceView(const DeviceRequest& d) : parameters_(pairsOf(d.parameters)) {
+  explicit DeviceView(const DeviceRequest& d) : parameters_(pairsOf(d.parameters)), capacity_(pairsOf(d.capacity)) {
+    paths_.reserve(d.source.paths.size());
+    for (const auto& path : d.source.paths) paths_.push_back(path.c_str());
+    source_ = {sizeof(egpu_source), d.source.deviceName.c_str(), paths_.empty() ? nullptr : paths_.data(),
+               paths_.size(), d.source.endpoint.c_str()};
     cards_.reserve(d.cards.size());
     for (const auto& c : d.cards) {
       cards_.push_back({sizeof(egpu_card), c.uuid.c_str(), c.model.c_str(), c.index, c.core, c.memory, c.cardMemory,
                         c.pciAddress.c_str()});
       pointers_.push_back(&cards_.back());
     }
-    view_ = {sizeof(egpu_device), d.key.c_str(),
-             d.device.c_str(),    d.claim.c_str(),
-             d.node.c_str(),      pointers_.empty() ? nullptr : pointers_.data(),
-             pointers_.size(),    parameters_.empty() ? nullptr : parameters_.data(),
-             parameters_.size(),  d.resizeNumber};
+    view_ = {sizeof(egpu_device),
+             d.key.c_str(),
+             d.device.c_str(),
+             d.claim.c_str(),
+             d.node.c_str(),
+             pointers_.empty() ? nullptr : pointers_.data(),
+             pointers_.size(),
+             parameters_.empty() ? nullptr : parameters_.data(),
+             parameters_.size(),
+             d.resizeNumber,
+             d.source.empty() ? nullptr : &source_,
+             capacity_.empty() ? nullptr : capacity_.data(),
+             capacity_.size()};
   }
   DeviceView(const DeviceView&) = delete;
   DeviceView& operator=(const DeviceView&) = delete;
   const egpu_device* get() const { return &view_; }
 
  private:
-  std::vector<egpu_pair> parameters_;
+  std::vector<egpu_pair> parameters_, capacity_;
+  std::vector<const char*> paths_;
+  egpu_source source_{};
   std::vector<egpu_card> cards_;
   std::vector<const egpu_card*> pointers_;
   egpu_device view_{};

@@ -30,6 +30,14 @@ std::string_view toString(ReplyCode outcome) {
   return "unknown";
 }
 
+SourceValues sourceOf(const v1alpha::ElasticGPU& device) {
+  if (!device.spec.source) return {};
+  const auto& source = *device.spec.source;
+  if (source.kind == v1alpha::SourceKind::qGPU) return {source.deviceName, source.paths, {}};
+  if (source.kind == v1alpha::SourceKind::remote) return {{}, {}, source.endpoint};
+  return {};
+}
+
 bool indefinite(ReplyCode outcome) {
   return outcome == ReplyCode::inProgress || outcome == ReplyCode::timeout || outcome == ReplyCode::crashed ||
          outcome == ReplyCode::garbage;

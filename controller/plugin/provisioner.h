@@ -15,6 +15,15 @@
 
 namespace egpu::plugin {
 
+/// Values of a device's object that only its provisioner knows: spec.qGPU or spec.remote. Empty = unknown.
+struct SourceValues {
+  std::string deviceName;
+  std::vector<std::string> paths;
+  std::string endpoint;
+  bool empty() const { return deviceName.empty() && paths.empty() && endpoint.empty(); }
+  bool operator==(const SourceValues&) const = default;
+};
+
 /// Mirrors the codes of api/plugin/provisioner.h. The host itself adds timeout, crashed and garbage.
 enum class ReplyCode {
   ok,
@@ -38,6 +47,7 @@ struct Reply {
   ReplyCode outcome = ReplyCode::ok;
   std::string message;
   std::optional<v1alpha::Isolation> isolation{};  ///< provision and resize; nullopt = the plugin does not report it
+  SourceValues source{};                          ///< provision
   bool ok() const { return outcome == ReplyCode::ok || outcome == ReplyCode::noChange; }
 };
 
@@ -61,7 +71,12 @@ struct DeviceRequest {
   std::vector<CardShare> cards;
   core::StringMap parameters;
   int64_t resizeNumber = 0;  ///< resize only: number of the device's resize, from 1
+  SourceValues source{};
+  core::StringMap capacity{};  ///< spec.capacity of a device without cards
 };
+
+/// Returns the values of the device's source that its provisioner knows.
+SourceValues sourceOf(const v1alpha::ElasticGPU& device);
 
 /// A possible place of a device.
 struct Candidate {

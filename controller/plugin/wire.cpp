@@ -124,6 +124,18 @@ Wish wish(Reader& r) {
   return out;
 }
 
+void put(std::string& out, const SourceValues& source) {
+  put(out, source.deviceName), put(out, source.endpoint);
+  put(out, static_cast<uint32_t>(source.paths.size()));
+  for (const auto& path : source.paths) put(out, path);
+}
+SourceValues source(Reader& r) {
+  SourceValues out;
+  out.deviceName = r.text(), out.endpoint = r.text();
+  r.list([&] { out.paths.push_back(r.text()); });
+  return out;
+}
+
 /// Begins a frame; finish fills in its length.
 std::string begin(Type type, uint64_t id) {
   std::string out(kPrefix, '\0');
@@ -176,7 +188,8 @@ std::string encodeCall(uint64_t id, const Call& call) {
   const DeviceRequest& d = call.device;
   put(out, d.key), put(out, d.device), put(out, d.claim), put(out, d.node);
   put(out, d.cards);
-  put(out, d.parameters), put(out, d.resizeNumber), put(out, call.parameters);
+  put(out, d.parameters), put(out, d.resizeNumber), put(out, d.source), put(out, d.capacity);
+  put(out, call.parameters);
   put(out, call.pod), put(out, call.container);
   put(out, call.wish);
   return finish(std::move(out));
@@ -194,6 +207,8 @@ bool decode(std::string_view body, Call& out) {
   d.cards = cards(r);
   d.parameters = map(r);
   d.resizeNumber = r.number<int64_t>();
+  d.source = source(r);
+  d.capacity = map(r);
   out.parameters = map(r);
   out.pod = r.text(), out.container = r.text();
   out.wish = wish(r);
@@ -235,6 +250,7 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
   put(out, static_cast<uint8_t>(answer.isolation.has_value()));
   if (const auto& isolation = answer.isolation)
     put(out, isolation->mode), put(out, isolation->memory), put(out, isolation->compute), put(out, isolation->faults);
+  put(out, answer.source);
   return finish(std::move(out));
 }
 
@@ -314,6 +330,7 @@ bool decode(std::string_view body, Answer& out) {
     isolation.mode = r.text(), isolation.memory = r.text();
     isolation.compute = r.text(), isolation.faults = r.text();
   }
+  out.source = source(r);
   return r.done();
 }
 

@@ -19,7 +19,7 @@
 //   resize/resizing.cpp         (C15), R1 to R6, which resizing.h describes, written by
 //                               claim/binder.cpp; resize/whole_cards.cpp
 //   device/device.cpp           (D1) to (D6), held, undo
-//   claim/binder.cpp            W1, W2, W4, W5, rollBack
+//   claim/binder.cpp            W1, W2, W3b, W4, W5, rollBack
 //   device/provisioning.cpp     W3
 //   claim/conditions.cpp        W6
 //   resourceclaim/bridge.cpp           W7, W8, (S4)
@@ -106,6 +106,8 @@
 //        rejected because the device was rolled back: deprovision, too (S2). EXISTS: the key has
 //        other content; a failure like INVALID. If the process stops during the call, nothing is
 //        written, the intent stays, and the next process calls with the same key.
+//   W3b  deviceName and paths of a qGPU, as provision replied them; only if the device lacks them, with
+//        resourceVersion. Again: provision replies the same, which the device has. 409: as W4.
 //   W4   Device status Bound, with resourceVersion, so that a stale rollBack loses. 409: read
 //        again; deleting → undo; Bound → continue.
 //   W5   Claim: finalizer and name, with resourceVersion. 409: read again. Claim gone, or another

@@ -7,6 +7,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/choice/parameters.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/steps/share_steps.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -230,6 +231,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
     return std::move(*refusal);
   if (std::optional<Refusal> refusal = RequestReader(entries, p.memoryUnit, request).run()) return std::move(*refusal);
   if (claim.spec.adminAccess) chargeNothing(request);
+  if (std::optional<Refusal> refusal = applySteps(claim, cls, request)) return std::move(*refusal);
   if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
   return request;
 }

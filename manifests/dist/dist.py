@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "manifests" / "chart"
 PREFIX = "opt/elastic-gpu"  # place in the Debian package
 PROGRAMS = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-standalone", "egpu-plugin-host", "egpu-sanity", "kubectl-egpu", "kubectl_complete-egpu")
-PLUGINS = ("libgpushare.so", "libphysical.so")
+PLUGINS = ("libgpushare.so", "libphysical.so", "libqgpu.so")
 # Debian has no static libraries of Kerberos, so the archive contains the plugin's libraries. It works on all
 # distributions.
 LAUNCHER = """#!/bin/sh

@@ -7,6 +7,8 @@
 namespace egpu::crash {
 
 void furnish(World& world) {
+  world.plugin.provides("qGPU");  // this kind has the most writes
+  world.plugin.replySource({"q0", {"/dev/q0"}, ""});
   world.addNamespace("default");
   world.addNode("n1");
   world.addNode("n2");

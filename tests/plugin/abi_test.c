@@ -46,6 +46,7 @@ HOST(reply_process_use, 14);
 HOST(reply_prefer, 15);
 HOST(reply_veto, 16);
 HOST(reply_isolation, 17);
+HOST(reply_source, 18);
 
 /* Layout of egpu_gpu for plugins built before its first addition, and the place where the additions begin. */
 _Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(char*) + 4 * sizeof(int64_t),

@@ -22,6 +22,8 @@ Call someCall() {
   c.pod = "ns/pod";
   c.container = "main";
   c.device.resizeNumber = 7;
+  c.device.source = {"q0", {"/dev/q0", "/dev/q1"}, ""};
+  c.device.capacity = {{"gpu", "2"}};
   c.wish = {"ns/claim", {{"n0", c.device.cards}, {"n1", {}}}, {{"a", "b"}}};
   return c;
 }
@@ -41,6 +43,7 @@ Answer someAnswer() {
   a.order = {2, 0};
   a.vetoes = {{1, "not there"}};
   a.isolation = {"mps", "Soft", "Soft", "None"};
+  a.source = {"", {"/dev/q0"}, "10.0.0.1:7000"};
   return a;
 }
 
@@ -67,6 +70,8 @@ TEST(WireTest, CallsComeBackAsTheyWere) {
   EXPECT_EQ(c.device.parameters, want.device.parameters);
   EXPECT_EQ(c.device.node, want.device.node);
   EXPECT_EQ(c.device.resizeNumber, want.device.resizeNumber);
+  EXPECT_EQ(c.device.source, want.device.source);
+  EXPECT_EQ(c.device.capacity, want.device.capacity);
   EXPECT_EQ(c.parameters, want.parameters);
   EXPECT_EQ(c.pod, want.pod);
   EXPECT_EQ(c.container, want.container);
@@ -93,6 +98,7 @@ TEST(WireTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(a.order, want.order);
   EXPECT_EQ(a.vetoes, want.vetoes);
   EXPECT_EQ(a.isolation, want.isolation);
+  EXPECT_EQ(a.source, want.source);
 }
 
 TEST(WireTest, ConfinedComesBackAsItWas) {

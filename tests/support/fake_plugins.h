@@ -47,6 +47,8 @@ class FakeProvisioner final : public plugin::Provisioner {
       }
       if (reply.ok()) made_.insert(request.key);
       reply.isolation = isolation_;
+      reply.source = source_;
+      sources_.push_back(request.source);
     }
     if (after) after();
     return reply;
@@ -110,6 +112,15 @@ class FakeProvisioner final : public plugin::Provisioner {
 
   /// Sets the isolation of the next answers. Call it only while the plugin is not in use.
   void isolateBy(std::optional<v1alpha::Isolation> isolation) { isolation_ = std::move(isolation); }
+  /// Sets the kind of its devices. Call it only while the plugin is not in use.
+  void provides(std::string source) { description_.source = std::move(source); }
+  /// Sets the source of the next answers. Call it only while the plugin is not in use.
+  void replySource(plugin::SourceValues source) { source_ = std::move(source); }
+  /// Returns the sources of the devices in all provision calls, in their order.
+  std::vector<plugin::SourceValues> sources() const {
+    std::lock_guard lock(mutex_);
+    return sources_;
+  }
   /// Sets the answers of the next provisions; sticky: the last answer repeats forever.
   void answer(std::deque<plugin::Reply> replies, bool sticky = false) {
     std::lock_guard lock(mutex_);
@@ -175,6 +186,8 @@ class FakeProvisioner final : public plugin::Provisioner {
   int resizes_ = 0;
   plugin::Reply deprovisions_;
   std::optional<v1alpha::Isolation> isolation_;
+  plugin::SourceValues source_;
+  std::vector<plugin::SourceValues> sources_;
   bool sticky_ = false;
   int provisions_ = 0, validations_ = 0, validationsFail_ = 0;
 };

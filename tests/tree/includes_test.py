@@ -42,9 +42,9 @@ ALLOWED = {
 }
 # Libraries that only these modules may include; <json> is any JSON library.
 LIBRARY = {
-    r"nlohmann/|simdjson": ["controller/codec", "controller/kubectl", "controller/whatif", "controller/standalone/apiserver"],
+    r"nlohmann/|simdjson": ["controller/codec", "controller/kubectl", "controller/whatif", "controller/standalone/apiserver", "provisioners/remote"],
     r"spdlog/": ["controller/base"],
-    r"curl/": ["controller/kube"],
+    r"curl/": ["controller/kube", "provisioners/remote"],
     r"httplib\.h": ["controller/http"],
     r"sqlite3\.h": ["controller/standalone/apiserver"],
     r"prometheus/": ["controller/server"],

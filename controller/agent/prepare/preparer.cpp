@@ -104,6 +104,8 @@ plugin::DeviceRequest requestFor(const AuthorizedDevice& authorized) {
   out.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   out.node = device.spec.nodeName;
   out.parameters = device.spec.parameters;
+  out.source = plugin::sourceOf(device);
+  if (device.spec.cards.empty()) out.capacity = device.spec.capacity;
   const auto& shares = v1alpha::cardsInForce(device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& share = shares[i];

@@ -73,4 +73,20 @@ std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
   return j.take();
 }
 
+std::string deviceSource(std::string_view uid, std::string_view resourceVersion, const v1alpha::Source& after) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("spec").beginObject().key(after.kind == v1alpha::SourceKind::qGPU ? "qGPU" : "remote").beginObject();
+  if (!after.deviceName.empty()) j.key("deviceName").value(after.deviceName);
+  if (!after.paths.empty()) {
+    j.key("paths").beginArray();
+    for (const auto& path : after.paths) j.value(path);
+    j.endArray();
+  }
+  if (!after.endpoint.empty()) j.key("endpoint").value(after.endpoint);
+  j.endObject().endObject().endObject();
+  return j.take();
+}
+
 }  // namespace egpu::codec::patch

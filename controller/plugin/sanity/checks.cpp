@@ -45,6 +45,12 @@ std::string repeated(const std::function<std::string()>& step) {
 std::string provision(PluginUnderTest& s, const DeviceRequest& d) {
   return good("provision", s.settle([&] { return s.plugin().provision(d); }));
 }
+/// Provisions the device, and writes the values that the plugin replies into it, as the host does.
+std::string provisionAndFill(PluginUnderTest& s, DeviceRequest& d) {
+  const Reply reply = s.settle([&] { return s.plugin().provision(d); });
+  if (reply.ok() && d.source.empty()) d.source = reply.source;
+  return good("provision", reply);
+}
 std::string deprovision(PluginUnderTest& s, const std::string& key) {
   return good("deprovision", s.settle([&] { return s.plugin().deprovision(key); }));
 }
@@ -135,11 +141,16 @@ std::string refusesUnknown(PluginUnderTest& s) {
 std::string missingFields(PluginUnderTest& s) {
   DeviceRequest noKey = s.device();
   noKey.key.clear();
+  auto& p = s.plugin();
+  if (noKey.cards.empty())  // a remote device
+    return firstOf(
+        [&] { return wants("provision without key", p.provision(noKey), ReplyCode::invalid); },
+        [&] { return wants("deprovision without key", p.deprovision(""), ReplyCode::invalid); },
+        [&] { return wants("mount without key", p.mount(noKey, kPod, kContainer).reply, ReplyCode::invalid); });
   DeviceRequest noCards = s.device();
   noCards.cards.clear();
   DeviceRequest noUuid = s.device();
   noUuid.cards.front().uuid.clear();
-  auto& p = s.plugin();
   return firstOf(
       [&] { return wants("provision without key", p.provision(noKey), ReplyCode::invalid); },
       [&] { return wants("provision without cards", p.provision(noCards), ReplyCode::invalid); },
@@ -158,12 +169,16 @@ std::string provisionRepeats(PluginUnderTest& s) {
 std::string conflict(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   DeviceRequest other = d;
-  other.cards.front().uuid = "GPU-5a217e00-0000-4000-8000-0000000000ff";
-  other.cards.front().index = 15;
+  if (other.cards.empty()) {
+    other.capacity["elasticgpu.io/gpu"] = "15";
+  } else {
+    other.cards.front().uuid = "GPU-5a217e00-0000-4000-8000-0000000000ff";
+    other.cards.front().index = 15;
+  }
   return firstOf([&] { return provision(s, d); },
                  [&] {
                    return repeated([&] {
-                     return wants("the same key with another card", s.plugin().provision(other), ReplyCode::exists);
+                     return wants("the same key with other content", s.plugin().provision(other), ReplyCode::exists);
                    });
                  },
                  [&] { return provision(s, d); }, [&] { return deprovision(s, d.key); },
@@ -220,9 +235,9 @@ std::string listIsTrue(PluginUnderTest& s) {
 }
 
 std::string nodeSideRepeats(PluginUnderTest& s) {
-  const DeviceRequest d = s.device();
+  DeviceRequest d = s.device();
   auto& p = s.plugin();
-  return firstOf([&] { return provision(s, d); },
+  return firstOf([&] { return provisionAndFill(s, d); },
                  [&] { return repeated([&] { return good("stage", s.settle([&] { return p.stage(d); })); }); },
                  [&] { return repeated([&] { return good("mount", p.mount(d, kPod, kContainer).reply); }); },
                  [&] { return repeated([&] { return good("unmount", p.unmount(d.key, kPod, kContainer)); }); },
@@ -237,10 +252,11 @@ std::string nodeSideUnknown(PluginUnderTest& s) {
 }
 
 /// Runs the steps of a device's life; `between` runs after each.
-std::string lifecycle(PluginUnderTest& s, const DeviceRequest& d, const std::function<std::string()>& between) {
+std::string lifecycle(PluginUnderTest& s, DeviceRequest d, const std::function<std::string()>& between) {
   auto& p = s.plugin();
-  return firstOf([&] { return good("validate", p.validate(d.parameters)); }, between, [&] { return provision(s, d); },
-                 between, [&] { return good("stage", s.settle([&] { return p.stage(d); })); }, between,
+  return firstOf([&] { return good("validate", p.validate(d.parameters)); }, between,
+                 [&] { return provisionAndFill(s, d); }, between,
+                 [&] { return good("stage", s.settle([&] { return p.stage(d); })); }, between,
                  [&] { return good("mount", p.mount(d, kPod, kContainer).reply); }, between,
                  [&] { return good("unmount", p.unmount(d.key, kPod, kContainer)); }, between,
                  [&] { return good("unstage", s.settle([&] { return p.unstage(d.key); })); }, between,
@@ -263,10 +279,10 @@ std::string recoversProvisioned(PluginUnderTest& s) {
 }
 
 std::string mountIsPure(PluginUnderTest& s) {
-  const DeviceRequest d = s.device();
+  DeviceRequest d = s.device();
   auto& p = s.plugin();
-  std::string wrong =
-      firstOf([&] { return provision(s, d); }, [&] { return good("stage", s.settle([&] { return p.stage(d); })); });
+  std::string wrong = firstOf([&] { return provisionAndFill(s, d); },
+                              [&] { return good("stage", s.settle([&] { return p.stage(d); })); });
   if (!wrong.empty()) return wrong;
   const MountReply first = p.mount(d, kPod, kContainer);
   const auto same = [&]() -> std::string {
@@ -282,7 +298,8 @@ std::string mountIsPure(PluginUnderTest& s) {
 }
 
 std::string mountIsCdi(PluginUnderTest& s) {
-  const DeviceRequest d = s.device();
+  DeviceRequest d = s.device();
+  if (d.cards.empty()) d.source.endpoint = "sanity.example.com:7000";  // as provision would have replied
   const MountReply reply = s.plugin().mount(d, kPod, kContainer);
   if (!reply.reply.ok()) return good("mount of a key that was not provisioned here", reply.reply);
   // The host has checked names and paths: an invalid answer is garbage and not ok.

@@ -59,7 +59,9 @@ DeviceRequest PluginUnderTest::device() {
   d.device = "egpu-" + d.key;
   d.claim = "sanity/claim-" + n;
   d.node = "sanity-node";
-  for (int i = 0; i < options_.cards; ++i)
+  const bool remote = plugin_->description().source == "remote";  // such devices have no cards
+  if (remote) d.capacity = {{"elasticgpu.io/gpu", std::to_string(options_.cards)}};
+  for (int i = 0; i < (remote ? 0 : options_.cards); ++i)
     d.cards.push_back({"GPU-5a217e00-0000-4000-8000-00000000000" + std::to_string(i), options_.model, i, options_.core,
                        options_.memory, std::max(options_.memory, int64_t{16} << 30)});
   d.parameters = options_.parameters;

@@ -276,6 +276,19 @@ base::Result<cache::Gpu> Binder::commitTarget(const cache::Gpu& device,
   return setStatus(device, now.status, stop);
 }
 
+base::Result<cache::Gpu> Binder::writeSource(const cache::Gpu& device, const plugin::SourceValues& values,
+                                             std::stop_token stop) {
+  if (!device.spec.source) return device;
+  auto after = *device.spec.source;
+  if (after.kind == v1alpha::SourceKind::qGPU) {
+    if (after.deviceName.empty()) after.deviceName = values.deviceName;
+    if (after.paths.empty()) after.paths = values.paths;
+  }
+  if (after == *device.spec.source) return device;
+  const auto& meta = device.metadata;
+  return writer_.patch(device, codec::patch::deviceSource(meta.uid, meta.resourceVersion, after), {}, stop);
+}
+
 base::Result<cache::Gpu> Binder::commitDevice(const cache::Gpu& device,
                                               const std::optional<v1alpha::Isolation>& isolation,
                                               std::stop_token stop) {

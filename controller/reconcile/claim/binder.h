@@ -46,6 +46,10 @@ class Binder {
   /// R4: the target is in force.
   base::Result<cache::Gpu> commitTarget(const cache::Gpu& device, const std::optional<v1alpha::Isolation>& isolation,
                                         std::stop_token stop);
+  /// W3b: writes the provisioner's values into the device's source. No write if the source has them or is of another
+  /// kind.
+  base::Result<cache::Gpu> writeSource(const cache::Gpu& device, const plugin::SourceValues& values,
+                                       std::stop_token stop);
   /// W4.
   base::Result<cache::Gpu> commitDevice(const cache::Gpu& device, const std::optional<v1alpha::Isolation>& isolation,
                                         std::stop_token stop);

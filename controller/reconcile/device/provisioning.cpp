@@ -99,6 +99,8 @@ plugin::DeviceRequest Provisioning::requestFor(const cache::Gpu& device,
   if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   request.node = device.spec.nodeName;
   request.parameters = device.spec.parameters;
+  request.source = plugin::sourceOf(device);
+  if (device.spec.cards.empty()) request.capacity = device.spec.capacity;
   for (const auto& share : cards) request.cards.push_back(shareOf(share.name, share.uuid, share.core, share.memory));
   return request;
 }

@@ -58,7 +58,8 @@ Outcome IntentSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::
       return Outcome::done();  // the claim is gone: the step of the device continues
     return notProvisioned(*now, *device, *reply, stop);
   }
-  const auto now = context_.binder.commitDevice(*device, reply->isolation, stop);  // W4
+  auto now = context_.binder.writeSource(*device, reply->source, stop);            // W3b
+  if (now.ok()) now = context_.binder.commitDevice(*now, reply->isolation, stop);  // W4
   if (!now.ok()) {
     // 409, 404: the device was read again. Bound: continue. Rolled back meanwhile: its undo may have run before the
     // plugin provisioned, so undo that, too.

@@ -10,6 +10,7 @@
 #include "controller/scheduler/card_policy/static.h"
 #include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/node_policy/node_policy.h"
+#include "controller/scheduler/steps/share_steps.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -318,6 +319,7 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
 }
 
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals) {
+  if (auto refusal = checkClassSteps(cls)) refusals.push_back(std::move(*refusal));
   return ParameterReader(cls.parameters, refusals).read();
 }
 

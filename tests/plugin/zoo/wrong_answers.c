@@ -7,8 +7,8 @@
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
   /* type 3 (answer), id, outcome ok, message, four texts of the description, flags for prefer and resize (both false),
-   * eleven lists, all empty, and the flag for isolation (false) */
-  static unsigned char frame[4 + 9 + 1 + 16 * 4 + 3];
+   * eleven lists, all empty, the flag for isolation (false), and the source: two texts and a list */
+  static unsigned char frame[4 + 9 + 1 + 19 * 4 + 3];
   (void)call, (void)device;
   frame[0] = sizeof frame - 4;
   frame[4] = 3;
