@@ -61,12 +61,12 @@ typedef struct egpu_device {
   /* Appended; members beyond struct_size are 0. */
   int64_t resize_number; /**< resize: number of the device's resize that these amounts belong to, from 1; 0 in other
                               slots */
-  const egpu_source*
-      source; /**< as in the ElasticGPU: from an administrator, or from an earlier reply_source; NULL if it
-                                  has none of these values */
-  const egpu_pair*
-      capacity; /**< of a device without cards, spec.capacity of the ElasticGPU: quantities by resource, such
-                                  as "10" and "4Gi"; NULL if capacity_count is 0 */
+  /* As in the ElasticGPU: from an administrator, or from an earlier reply_source. NULL if it has none of these
+     values. */
+  const egpu_source* source;
+  /* Of a device without cards, spec.capacity of the ElasticGPU: quantities by resource, such as "10" and "4Gi". NULL if
+     capacity_count is 0. */
+  const egpu_pair* capacity;
   size_t capacity_count;
 } egpu_device;
 

@@ -33,7 +33,7 @@ int main(void) {
   egpu_card card = {sizeof(egpu_card), "GPU-1", "", 0, 100, 4096, 0, ""};
   const egpu_card* const cards[] = {&card};
   egpu_pair pair = {"greeting", "hi"};
-  egpu_device device = {sizeof(egpu_device), "a", "egpu-a", "ns/first", "n1", cards, 1, &pair, 1, 0};
+  egpu_device device = {sizeof(egpu_device), "a", "egpu-a", "ns/first", "n1", cards, 1, &pair, 1, 0, NULL, NULL, 0};
 
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_OK);
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_NO_CHANGE);
