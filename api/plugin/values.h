@@ -64,8 +64,8 @@ typedef struct egpu_device {
   /* As in the ElasticGPU: from an administrator, or from an earlier reply_source. NULL if it has none of these
      values. */
   const egpu_source* source;
-  /* Of a device without cards, spec.capacity of the ElasticGPU: quantities by resource, such as "10" and "4Gi". NULL if
-     capacity_count is 0. */
+  /* Quantities by resource, such as "10" and "4Gi": spec.capacity of the ElasticGPU, if the device has no cards. NULL
+     if capacity_count is 0. */
   const egpu_pair* capacity;
   size_t capacity_count;
 } egpu_device;

@@ -14,7 +14,7 @@ root=$2
 [[ ! -e $root ]] || { echo "error: $root exists" >&2; exit 1; }
 product=$root/opt/elastic-gpu
 programs=(elastic-gpu-controller elastic-gpu-agent egpu-plugin-host)
-plugins=(libgpushare.so libphysical.so) # not the mock, which simulates cards
+plugins=(libgpushare.so libphysical.so libqgpu.so) # not the mock, which simulates cards
 
 mkdir -p "$root"/{etc/ssl/certs,run,tmp,usr/bin,usr/lib/ssl,usr/lib64,usr/share/doc,var/lib/dpkg/status.d} "$product"/{bin,lib/provisioners,lib/limiter}
 chmod 1777 "$root/tmp"

@@ -102,6 +102,10 @@ ELSEWHERE = {
     "ELASTICGPU_FAKE_NVML=tests/gpu/nodes/two-cards.yaml LD_LIBRARY_PATH=build/dev/lib/gpu PROGRAM": ("tests/gpu/README.md", "two-cards.yaml"),
     "LD_LIBRARY_PATH=build/dev/lib/nvml ELASTICGPU_FAKE_NVML=tests/nvml/nodes/dgx-1v.yaml build/dev/bin/egpu-sanity build/dev/lib/provisioners/libphysical.so":
         ("tests/provisioners/CMakeLists.txt", "_nvml COMMAND egpu-sanity"),
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=pool -addext subjectAltName=IP:127.0.0.1 "
+    "-keyout key.pem -out cert.pem": ("tests/provisioners/remote_sanity.sh", "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1"),
+    "provisioners/remote/pool_server.py --gpus 2 --cert cert.pem --key key.pem --port 7443":
+        ("tests/provisioners/remote_sanity.sh", 'provisioners/remote/pool_server.py" --gpus 64 --cert'),
 }
 # Line → the missing part of the test machines.
 NOT_RUN = {
