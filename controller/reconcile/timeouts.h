@@ -35,7 +35,7 @@ struct Timeouts {
   Duration placementTimeout{300'000};    ///< the scheduler has this time to place a pod, twice that while it preempts
   Duration placementReportDelay{5'000};  ///< most pods are placed sooner: their claims need no report, which is a write
   Duration nameConflictBackoff{15'000};  ///< claim whose device name is in use
-  Duration bindingBurstTimeout{200};     ///< after a binding, more bindings are expected for this time
+  Duration bindingBurstTimeout{200};     ///< after a binding or eviction, more are expected for this time
 
   // Gangs
   Duration gangTimeout{60'000};          ///< a member keeps its cards this long while another member has none
@@ -50,13 +50,13 @@ struct Timeouts {
   Duration preemptionRetryBackoff{15'000};  ///< eviction that a disruption budget blocked
   Duration planInterval{200};               ///< claim that waits while another claim is planned for
   Duration planWriteTimeout{5'000};         ///< other claims wait this long for the rest of a gang's plan
-  Duration planTtl{1'000};                  ///< check whether a gang's plan is still needed
-  Duration budgetTtl{60'000};               ///< dry runs of evictions for a plan
-  Duration victimSearchTimeout{800};        ///< processor time of one search, for which it occupies a worker
-  Duration victimSearchSlotTimeout{250};    ///< a claim that has not searched in time loses its slot
-  Duration firstSearchBackoff{500};         ///< claim without victims, if a candidate may appear soon; doubles
-  Duration maxSearchBackoff{15'000};        ///< claim without victims; also the longest pause of all searches
-  Duration nominationFitTimeout{2'000};     ///< nomination without remaining victims that still does not fit
+  Duration planTtl{1'000};            ///< check whether a gang's plan is still needed; used up to three times as long
+  Duration budgetTtl{60'000};         ///< dry runs of evictions for a plan
+  Duration victimSearchTimeout{800};  ///< processor time of one search, for which it occupies a worker
+  Duration victimSearchSlotTimeout{250};  ///< a claim that has not searched in time loses its slot
+  Duration firstSearchBackoff{500};       ///< claim without victims, if a candidate may appear soon; doubles
+  Duration maxSearchBackoff{15'000};      ///< claim without victims; also the longest pause of all searches
+  Duration nominationFitTimeout{2'000};   ///< nomination without remaining victims that still does not fit
 
   // Provisioners
   Duration busyPluginInterval{50};       ///< plugin without a free call

@@ -24,7 +24,7 @@ struct AuditorOptions {
   /// A card's status.allocated is written once it has been wrong for this long, so that a burst of binds costs one
   /// write. Negative: never.
   std::chrono::milliseconds summaryDelay{1000};
-  /// Maximum delay of that write while claims are being bound, so that the summary delays no binding.
+  /// Maximum delay of that write while claims are being bound or evicted, so that the summary delays neither.
   std::chrono::milliseconds longestSummaryDelay{10'000};
 };
 
@@ -85,7 +85,7 @@ class Auditor {
   base::Metrics& metrics_;
   kube::EventSink& events_;
   const std::function<void(const std::string&)> enqueue_;
-  const std::function<bool()> binding_;  ///< true while claims are being bound
+  const std::function<bool()> binding_;  ///< true while claims are being bound or evicted
   const Timeouts& timeouts_;
   const AuditorOptions options_;
   mutable base::Mutex mutex_;

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 namespace {
 constexpr std::size_t kNominationsAtOnce = 8;  ///< written by one step
 
-/// True if these are the claims' nominations, perhaps without some of their victims.
+/// True if the claims have these nominations by now, perhaps with more victims.
 bool areKept(const std::vector<ClaimPtr>& claims, const std::vector<v1alpha::Nomination>& nominations) {
   return std::equal(claims.begin(), claims.end(), nominations.begin(), nominations.end(),
                     [](const ClaimPtr& claim, const v1alpha::Nomination& now) {
