@@ -11,10 +11,11 @@
 
 namespace egpu::core {
 
-/// The part of status.allocation that this project writes: one result, pinned to one node by metadata.name.
+/// The part of status.allocation that this project writes: one result, pinned to one node by metadata.name or, for a
+/// remote device, to the nodes with an agent.
 struct ResourceClaimAllocation {
   std::string request, driver, pool, device;
-  std::string nodeName;             ///< from nodeSelector matchFields metadata.name
+  std::string nodeName;             ///< from nodeSelector matchFields metadata.name; empty = not one node
   std::string allocationTimestamp;  ///< Kubernetes 1.36 rejects reservations without it
   bool operator==(const ResourceClaimAllocation&) const = default;
 };

@@ -53,7 +53,9 @@ inline Status refuseUnknown(const Parameters& parameters, const std::vector<std:
 struct Card {
   std::string uuid, model;
   std::int64_t index = 0, core = 0, memory = 0, cardMemory = 0;
-  std::string pciAddress{};  ///< "" if unknown or the host is older
+  std::string pciAddress{};    ///< "" if unknown or the host is older
+  std::string migProfile{};    ///< "" if the device has no MIG instances
+  std::uint32_t migSlots = 0;  ///< slots of the device's MIG instances: bits as in egpu_card
 };
 
 /// Values of a device's object that only its provisioner knows, as in egpu_source. Empty = unknown.
@@ -93,9 +95,10 @@ struct Description {
   std::string name, version, source, isolation;
 };
 
-/// Isolation of a device's share: the mechanism, and "Enforced", "Soft" or "None" for each resource.
+/// Isolation of a device's share: the mechanism, and "Enforced", "Soft" or "None" for each resource. managedMemory:
+/// empty = as memory.
 struct Isolation {
-  std::string mode, memory, compute, faults;
+  std::string mode, memory, compute, faults, managedMemory{};
 };
 /// True if the device has all of each of its cards: no other device can share them.
 inline bool hasWholeCards(const Device& device) {
@@ -159,7 +162,8 @@ class Call {
   /// not report it.
   void isolation(const Isolation& i) {
     if (!EGPU_HAS(&host_, egpu_host, reply_isolation)) return;
-    const egpu_isolation out{sizeof out, i.mode.c_str(), i.memory.c_str(), i.compute.c_str(), i.faults.c_str()};
+    const egpu_isolation out{sizeof out,        i.mode.c_str(),   i.memory.c_str(),
+                             i.compute.c_str(), i.faults.c_str(), i.managedMemory.c_str()};
     host_.reply_isolation(&call_, &out);
   }
   /// provision: replies values for the device's object, as in egpu_source. An older host does not store them.

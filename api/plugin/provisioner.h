@@ -60,7 +60,9 @@ enum egpu_code {
   EGPU_OK = 0,
   EGPU_IN_PROGRESS = 1, /**< started, continues in the background; the host repeats the call with the same key */
   EGPU_NO_CHANGE = 2,   /**< already done; counts as success */
-  EGPU_RESCHEDULE = 3,  /**< impossible on these cards or this node; the host decides again, with a new key */
+  EGPU_RESCHEDULE = 3,  /**< impossible on these cards or this node; the host decides again, with a new key. For a
+                             remote device: its pool has no free GPU; the host repeats the call later with the same
+                             key, and the claim reports the message as NoFit */
   EGPU_EXISTS = 4,      /**< the key is in use with other content: an error, reported on the claim. The host rolls
                              the device back and deprovisions its key */
   EGPU_INVALID = 5,     /**< can never succeed without a change: unknown parameter, missing field, amount out of
@@ -117,7 +119,9 @@ typedef struct egpu_host {
    *  bus; reboot" begins with the reason for the card's condition: a word of letters and digits with a capital first
    *  letter. A reason that ends in a digit names an event, which a later process of the plugin can't detect: the card
    *  stays unhealthy until a reboot, a change of its attribute driverVersion, or an operator's annotation. The message
-   *  of a healthy card describes a problem that needs attention. */
+   *  of a healthy card describes a problem that needs attention. A staged device without cards, such as a remote GPU,
+   *  is reported by its key: healthy 0 if its programs on this node have lost it, or are about to. The claim then has
+   *  the condition AccessLost with the message, until a health without such a call. */
   int (*reply_health)(const egpu_call* call, const char* uuid, int healthy, const char* message);
   /* Appended; call these only if EGPU_HAS shows that the host has them. */
   /** health: call once per process and card that it computes on. pid: as seen by the plugin's process; memory: bytes,

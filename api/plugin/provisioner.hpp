@@ -63,8 +63,12 @@ namespace detail __attribute__((visibility("hidden"))) {
     std::vector<Card> out;
     for (std::size_t i = 0; i < count; ++i) {
       const egpu_card& c = *cards[i];
-      out.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory,
-                     EGPU_HAS(&c, egpu_card, pci_address) ? text(c.pci_address) : ""});
+      Card& card = out.emplace_back();
+      card = {text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory};
+      if (EGPU_HAS(&c, egpu_card, pci_address)) card.pciAddress = text(c.pci_address);
+      if (!EGPU_HAS(&c, egpu_card, mig_slots)) continue;
+      card.migProfile = text(c.mig_profile);
+      card.migSlots = c.mig_slots;
     }
     return out;
   }

@@ -52,6 +52,7 @@ class Records {
     for (const auto& c : d.cards) {
       field(c.uuid);
       out += std::to_string(c.core) + "," + std::to_string(c.memory) + ";";
+      if (c.migSlots != 0) field(c.migProfile), out += std::to_string(c.migSlots) + ";";
     }
     for (const auto& [name, value] : d.parameters) field(name), field(value);
     for (const auto& [name, value] : d.capacity) field(name), field(value);

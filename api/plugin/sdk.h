@@ -94,7 +94,10 @@ static inline int egpu_complete(const egpu_host* host, const egpu_call* call, co
  *  OWNERSHIP: the caller's; release it with free(). */
 static inline char* egpu_content(const egpu_device* device) {
   size_t size = 64 + strlen(device->device) + strlen(device->node);
-  for (size_t i = 0; i < device->card_count; ++i) size += 64 + strlen(device->cards[i]->uuid);
+  for (size_t i = 0; i < device->card_count; ++i) {
+    const egpu_card* card = device->cards[i];
+    size += 96 + strlen(card->uuid) + (EGPU_HAS(card, egpu_card, mig_slots) ? strlen(card->mig_profile) : 0);
+  }
   for (size_t i = 0; i < device->parameter_count; ++i)
     size += 64 + strlen(device->parameters[i].key) + strlen(device->parameters[i].value);
   char* out = (char*)malloc(size);
@@ -106,6 +109,9 @@ static inline char* egpu_content(const egpu_device* device) {
     const egpu_card* card = device->cards[i];
     n += snprintf(out + n, size - (size_t)n, "%zu:%s%lld,%lld;", strlen(card->uuid), card->uuid, (long long)card->core,
                   (long long)card->memory);
+    if (EGPU_HAS(card, egpu_card, mig_slots) && card->mig_slots != 0)
+      n += snprintf(out + n, size - (size_t)n, "%zu:%s%u;", strlen(card->mig_profile), card->mig_profile,
+                    (unsigned)card->mig_slots);
   }
   for (size_t i = 0; i < device->parameter_count; ++i) {
     const egpu_pair* pair = &device->parameters[i];

@@ -30,6 +30,10 @@ typedef struct egpu_card {
   int64_t card_memory; /**< memory of the card in bytes; 0 if unknown */
   /* Appended; members beyond struct_size are unknown. */
   const char* pci_address; /**< as replied by discover; drivers number the cards that they see by it; "" if unknown */
+  const char* mig_profile; /**< profile of the device's MIG instances, as in egpu_mig_profile; "" if it has none */
+  uint32_t mig_slots;      /**< slots of the card that these instances occupy, which no other device has: bits 0…7 are
+                                memory slots, bit 8 the media engines. The instances are equal and do not overlap, so
+                                the first one starts at the lowest memory slot, the next at the lowest of the others */
 } egpu_card;
 
 /** The part of a device's object that only its provisioner knows: spec.qGPU or spec.remote of the ElasticGPU.
@@ -119,6 +123,18 @@ typedef struct egpu_link {
   int64_t count;    /**< number of links; 1 for a path without a number */
 } egpu_link;
 
+/** A profile of the MIG instances that a card can be divided into, as its driver reports it. Frozen: never grows.
+ *  OWNERSHIP: the plugin's, as the egpu_gpu that contains it.
+ *  ERRORS: with a value outside its range, the answer counts as garbage. */
+typedef struct egpu_mig_profile {
+  const char* name; /**< as the driver writes it: "1g.5gb", "1g.5gb+me" */
+  int64_t memory;   /**< bytes of an instance, from 1 */
+  int64_t compute;  /**< compute slices of an instance, 1…7; the whole card has 7 */
+  int64_t size;     /**< memory slots of an instance, 1…8 */
+  uint32_t starts;  /**< bits 0…7: memory slots at which an instance can start */
+  int32_t media;    /**< 1: an instance has the media engines, which one instance of the card can have; otherwise 0 */
+} egpu_mig_profile;
+
 /** A card of this node, found by discover.
  *  OWNERSHIP: the plugin's; the host copies it before reply_gpu returns.
  *  ERRORS: without a uuid, with a duplicate uuid or with a negative amount, the answer counts as garbage. */
@@ -138,6 +154,9 @@ typedef struct egpu_gpu {
   const egpu_pair* attributes; /**< properties without a member here, with the vendor's names; NULL if
                                     attribute_count is 0 */
   size_t attribute_count;
+  const egpu_mig_profile* mig_profiles; /**< of a card in MIG mode, of which only instances can be allocated; NULL if
+                                             mig_profile_count is 0 */
+  size_t mig_profile_count;
 } egpu_gpu;
 
 /** Usage of a card at the time of health.
@@ -164,17 +183,20 @@ typedef struct egpu_process_use {
   int64_t sm_percent; /**< 0…100: this process's part of the percentage in egpu_use; -1 if unknown */
 } egpu_process_use;
 
-/** Isolation of a device's share, for status.isolation of the device and its claim. memory, compute and faults are each
- *  "Enforced": a container cannot exceed its share or stop other containers; "Soft": only programs that work around the
- *  mechanism can; or "None".
+/** Isolation of a device's share, for status.isolation of the device and its claim. memory, compute, faults and
+ *  managed_memory are each "Enforced": a container cannot exceed its share or stop other containers; "Soft": only
+ *  programs that work around the mechanism can; or "None".
  *  OWNERSHIP: the plugin's; the host copies it before reply_isolation returns.
- *  ERRORS: with a mode that is not a DNS label, or another level, the answer counts as garbage. */
+ *  ERRORS: with a mode that is not a DNS label, another level, or a managed_memory that is stronger than memory, the
+ *  answer counts as garbage. */
 typedef struct egpu_isolation {
   size_t struct_size;
   const char* mode;    /**< the mechanism: "whole-card", "mig", "driver", "limiter", "mps", "hami-core", "none", … */
   const char* memory;  /**< memory beyond the grant */
   const char* compute; /**< compute time beyond the grant while others want it */
   const char* faults;  /**< a fault of one container stops containers of others */
+  /* Appended; members beyond struct_size are unknown or empty. */
+  const char* managed_memory; /**< CUDA managed memory beyond the grant; NULL or "" = as memory */
 } egpu_isolation;
 
 #ifdef __cplusplus

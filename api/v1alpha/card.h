@@ -9,6 +9,7 @@
 #include "api/core/heap_optional.h"
 #include "api/core/meta.h"
 #include "api/core/sorted_map.h"
+#include "api/v1alpha/mig.h"
 
 namespace egpu::v1alpha {
 
@@ -40,6 +41,7 @@ struct Card {
   int64_t core = 1000;      ///< milli-cards
   int64_t memory = 0;       ///< bytes
   CardTopology topology;
+  std::vector<MigProfile> mig{};  ///< profiles of its instances; empty = not in MIG mode
   StringMap attributes;  ///< further attributes from the vendor's plugin, by its names: driverVersion, migMode, …
   bool operator==(const Card&) const = default;
 };
@@ -51,16 +53,18 @@ struct LedgerEntry {
   int64_t core = 0;
   int64_t memory = 0;  ///< bytes; 0 together with core 0 = admin access
   int64_t resize = 0;  ///< number of the device's target that it was written for; 0 = none yet
+  Slots slots{};       ///< slots of its MIG instances; no two entries of a card have one in common
   bool operator==(const LedgerEntry&) const = default;
 };
 
 /// Isolation of a device's share, as its provisioner reports it. Each level is Enforced, Soft (only programs that work
 /// around the mechanism exceed the share) or None.
 struct Isolation {
-  std::string mode;     ///< the mechanism, such as mps; "none" = none
-  std::string memory;   ///< memory beyond the grant
-  std::string compute;  ///< compute time beyond the grant while others want it
-  std::string faults;   ///< a fault of one container stops containers of others
+  std::string mode;             ///< the mechanism, such as mps; "none" = none
+  std::string memory;           ///< memory beyond the grant
+  std::string compute;          ///< compute time beyond the grant while others want it
+  std::string faults;           ///< a fault of one container stops containers of others
+  std::string managedMemory{};  ///< CUDA managed memory beyond the grant; empty = as `memory`
   bool operator==(const Isolation&) const = default;
 };
 /// Usage of one card by one device.
@@ -82,6 +86,13 @@ struct IsolationBypass {
   std::string pod;      ///< uid
   std::string message;  ///< sentence for people
   bool operator==(const IsolationBypass&) const = default;
+};
+/// Running programs of a device have lost their GPU, as the agent of their node sees it.
+struct AccessLoss {
+  std::string reason;   ///< reason of the claim's condition, such as MpsServerFault
+  std::string message;  ///< sentence for people: what happened, and what to do
+  std::string since;    ///< RFC 3339
+  bool operator==(const AccessLoss&) const = default;
 };
 
 }  // namespace egpu::v1alpha

@@ -67,6 +67,15 @@ inline constexpr std::string_view kSchedulingGate = "elasticgpu.io/claims";
 
 /// Attribute of a card, from its plugin: whether the card's node has the limiter; kLimiterAvailable, or why not.
 inline constexpr std::string_view kLimiterAttribute = "limiter", kLimiterAvailable = "available";
+/// Attribute of a card, from its node's agent: whether the driver limits the memory of containers on the card;
+/// kMemoryLimitsAvailable, or why not.
+inline constexpr std::string_view kMemoryLimitsAttribute = "memoryLimits", kMemoryLimitsAvailable = "available";
+/// Attribute of a card, from its plugin: its compute mode if that is not the default. kExclusiveProcess: it serves one
+/// process at a time. The agent omits it while its MPS daemon has set the mode.
+inline constexpr std::string_view kComputeModeAttribute = "computeMode", kExclusiveProcess = "exclusiveProcess";
+/// Parameter of devices with isolation driver, from the controller: kComputeLimiter if the limiter limits their
+/// compute.
+inline constexpr std::string_view kComputeParameter = "compute", kComputeLimiter = "limiter";
 
 // Names.
 inline constexpr std::string_view kDevicePrefix = "egpu-";  ///< + claim uid
@@ -76,7 +85,8 @@ inline constexpr std::string_view kGpu = "gpu";
 inline constexpr std::string_view kGpuCore = "gpu-core";
 inline constexpr std::string_view kGpuMemory = "gpu-memory";
 inline constexpr std::string_view kTflops = "tflops";
-inline constexpr std::string_view kClaims = "claims";  ///< quotas only, in addition to the four above
+inline constexpr std::string_view kMigPrefix = "mig-";  ///< + profile, with '.' for '+': "mig-1g.5gb"
+inline constexpr std::string_view kClaims = "claims";   ///< quotas only, in addition to the amounts above
 
 // Phases of claims and devices. A claim is Pending, Bound or Lost; a device is in any phase except Lost.
 namespace phase {
@@ -115,7 +125,11 @@ inline constexpr std::string_view kTemplateTaken = "TemplateTaken";
 inline constexpr std::string_view kTemplateChanged = "TemplateChanged";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
 inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the claim has its card, but the card no longer works
-inline constexpr std::string_view kIsolationBypassed = "IsolationBypassed";  ///< a program evades the limiter
+inline constexpr std::string_view kIsolationBypassed = "IsolationBypassed";    ///< a program evades the limiter
+inline constexpr std::string_view kMpsDaemonRestarted = "MpsDaemonRestarted";  ///< the card's MPS daemon had ended
+inline constexpr std::string_view kMpsDaemonFailed = "MpsDaemonFailed";        ///< the agent can't start it
+inline constexpr std::string_view kMpsServerFault = "MpsServerFault";          ///< a program stopped all MPS clients
+inline constexpr std::string_view kMemoryLimitFailed = "MemoryLimitFailed";    ///< the driver refused a memory limit
 inline constexpr std::string_view kTainted = "Tainted";      ///< a DeviceTaintRule selects the claim's card or device
 inline constexpr std::string_view kInUse = "InUse";          ///< being deleted while pods use it
 inline constexpr std::string_view kClaimGone = "ClaimGone";  ///< device retained for running pods: its claim is gone

@@ -21,6 +21,9 @@ constexpr std::string_view kEscaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.+- _/|()";
 constexpr std::string_view kEscapes = "abcdefghijklmnopqrstuvwxyz012345678";
 static_assert(kEscaped.size() == kEscapes.size());
 
+/// Annotation of MIG instances: their number, 'x' and the profile, as in 2x1g.10gb.
+constexpr std::string_view kMig = "mig";
+
 /// An annotation, and the prefix of its part of the name.
 struct Part {
   std::string_view annotation, begin;
@@ -28,8 +31,13 @@ struct Part {
   std::size_t maxValue() const { return isAmount ? 24 : 100; }
 };
 constexpr std::array kParts = {
-    Part{keys::kGpu, "gpu-", true},       Part{keys::kGpuCore, "core-", true}, Part{keys::kGpuMemory, "memory-", true},
-    Part{keys::kTflops, "tflops-", true}, Part{"model", "model-", false},      Part{"isolation", "isolation-", false},
+    Part{keys::kGpu, "gpu-", true},
+    Part{keys::kGpuCore, "core-", true},
+    Part{keys::kGpuMemory, "memory-", true},
+    Part{keys::kTflops, "tflops-", true},
+    Part{kMig, "mig-", true},
+    Part{"model", "model-", false},
+    Part{"isolation", "isolation-", false},
     Part{"priority", "priority-", false},
 };
 
@@ -45,8 +53,22 @@ std::string joined(const std::vector<std::string>& models) {
   return text;
 }
 
+/// True for a number, 'x' and a profile.
+bool namesInstances(const std::string& value) {
+  const auto [number, profile] = splitInstances(value);
+  return !number.empty() && !profile.empty();
+}
+
+std::optional<std::string> instancesOf(const ElasticGPUClaimSpec& spec) {
+  const std::string prefix = requestKey(keys::kMigPrefix);
+  const auto request = spec.requests.lower_bound(prefix);
+  if (request == spec.requests.end() || !request->first.starts_with(prefix)) return std::nullopt;
+  return request->second + "x" + request->first.substr(prefix.size());
+}
+
 /// Returns the value of a part in the spec, or nullopt.
 std::optional<std::string> valueOf(const Part& part, const ElasticGPUClaimSpec& spec) {
+  if (part.annotation == kMig) return instancesOf(spec);
   if (part.isAmount) {
     const auto amount = spec.requests.find(requestKey(part.annotation));
     return amount == spec.requests.end() ? std::nullopt : std::optional(amount->second);
@@ -58,7 +80,12 @@ std::optional<std::string> valueOf(const Part& part, const ElasticGPUClaimSpec& 
 }
 
 void setValue(const Part& part, const std::string& value, ElasticGPUClaimSpec& spec) {
-  if (part.isAmount) spec.requests[requestKey(part.annotation)] = value;
+  if (part.annotation == kMig) {
+    const auto [number, profile] = splitInstances(value);
+    if (namesInstances(value)) spec.requests[requestKey(keys::kMigPrefix) + profile] = number;
+  } else if (part.isAmount) {
+    spec.requests[requestKey(part.annotation)] = value;
+  }
   if (part.annotation == "isolation") spec.isolation = value;
   if (part.annotation == "priority") spec.priorityClassName = value;
   if (part.annotation != "model") return;
@@ -193,9 +220,12 @@ std::optional<FieldError> validateAmounts(const StringMap& annotations) {
   bool any = false;
   const auto field = [](std::string_view key) { return "metadata.annotations[" + std::string(key) + "]"; };
   if (const auto other = unknown(annotations, &any); !other.empty())
-    return FieldError{field(other),
-                      "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"};
+    return FieldError{
+        field(other),
+        "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, mig, model, isolation and priority"};
   if (!any) return std::nullopt;
+  if (const auto it = annotations.find(annotation(kMig)); it != annotations.end() && !namesInstances(it->second))
+    return FieldError{field(it->first), "must be a number, x and a MIG profile, such as 2x1g.10gb, with '.' for '+'"};
   if (const auto none = emptyOne(annotations); none != annotation("class") && !none.empty())
     return FieldError{field(none), "is empty: give a value, or leave the annotation out"};
   const auto classKey = annotation("class");
@@ -204,7 +234,7 @@ std::optional<FieldError> validateAmounts(const StringMap& annotations) {
   ElasticGPUClaim claim;
   claim.spec = specOf(annotations);
   if (claim.spec.requests.empty())
-    return FieldError{field(annotation("gpu-core")), "missing: request gpu, gpu-core, gpu-memory or tflops"};
+    return FieldError{field(annotation("gpu-core")), "missing: request gpu, gpu-core, gpu-memory, tflops or mig"};
   if (const auto errors = validate(claim); !errors.empty())
     return FieldError{inAnnotations(errors.front().field), inAnnotations(errors.front().message)};
   for (const auto& part : kParts)
@@ -226,7 +256,8 @@ std::optional<FieldError> validateAmounts(std::string_view templateName) {
         "spec.resourceClaims",
         "\"" + std::string(templateName) +
             "\" contains no valid amounts; use egpu-amounts with .gpu-<n>, .core-<percent>, .memory-<n>-gi, "
-            ".tflops-<n>, .model-<model>, .isolation-<isolation>, .priority-<class> and .class-<class>, "
+            ".tflops-<n>, .mig-<n>x<profile>, .model-<model>, .isolation-<isolation>, .priority-<class> and "
+            ".class-<class>, "
             "in this order"};
   ElasticGPUClaim claim;
   claim.spec = *std::move(spec);

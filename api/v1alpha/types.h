@@ -24,6 +24,7 @@ struct DeviceCard {
   int64_t memory = 0;
   int64_t chargedCore = 0;
   int64_t chargedMemory = 0;
+  Slots slots{};  ///< slots of its MIG instances
   bool operator==(const DeviceCard&) const = default;
 };
 
@@ -92,6 +93,7 @@ struct ElasticGPUStatus {
   HeapOptional<DeviceSize> inForce;     ///< devices only: amounts in force after a resize; replaces those in spec.cards
   HeapOptional<Isolation> isolation;    ///< devices only; absent = not reported by the provisioner
   SortedMap<IsolationBypass> bypassed;  ///< cards only: by device uid
+  SortedMap<AccessLoss> accessLost;     ///< cards: by device uid; devices without cards: by node
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation_rules.h"
 
 namespace egpu::v1alpha {
@@ -31,6 +32,14 @@ bool isDottedName(std::string_view text) {
     if (dot == std::string_view::npos) return true;
     text.remove_prefix(dot + 1);
   }
+}
+
+bool isMigResource(std::string_view resource) {
+  if (!resource.starts_with(keys::kMigPrefix)) return false;
+  const auto profile = resource.substr(keys::kMigPrefix.size());
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !profile.empty() && plain(profile.front()) && plain(profile.back()) &&
+         std::all_of(profile.begin(), profile.end(), [&](char c) { return plain(c) || c == '-' || c == '.'; });
 }
 
 bool hasHugeExponent(std::string_view text) {

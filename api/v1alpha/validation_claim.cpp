@@ -28,7 +28,7 @@ struct RequestKey {
     constexpr std::size_t longest = 264;
     return prefix.size() + 1 + resource.size() <= longest && rules::isDottedName(prefix) &&
            (resource == keys::kGpu || resource == keys::kGpuCore || resource == keys::kGpuMemory ||
-            resource == keys::kTflops);
+            resource == keys::kTflops || rules::isMigResource(resource));
   }
   bool common() const { return prefix == keys::kGroup; }
 };
@@ -42,6 +42,8 @@ void checkAmount(const std::string& field, std::string_view resource, const Quan
   if (resource == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(12800)))
     refuse("gpu-core must be a whole number of percent of one card, at most 12800 (128 cards)");
   if (resource == keys::kTflops && amount.exceeds(1'000'000)) refuse("tflops must be at most 1000000");
+  if (resource.starts_with(keys::kMigPrefix) && (!amount.writtenWhole || amount.exceeds(Slots::kMemory)))
+    refuse("mig-<profile> must be a whole number of instances, at most 8");
   if (resource != keys::kGpuMemory) return;
   const char last = text.back();
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
@@ -61,7 +63,8 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
     const RequestKey parts(key);
     if (!parts.known()) {
       errors.push_back({requestField(key),
-                        "unknown key: use <provisioner>/ or elasticgpu.io/ with gpu, gpu-core, gpu-memory or tflops"});
+                        "unknown key: use <provisioner>/ or elasticgpu.io/ with gpu, gpu-core, gpu-memory, tflops or "
+                        "mig-<profile>"});
       continue;
     }
     if (!parts.common()) {
@@ -78,6 +81,11 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
     }
     checkAmount(requestField(key), parts.resource, *amount, text, errors);
   }
+  const bool instances = std::any_of(requests.begin(), requests.end(), [](const auto& request) {
+    return rules::isMigResource(RequestKey(request.first).resource);
+  });
+  if (instances && requests.size() > 1)
+    errors.push_back({field, "mig-<profile> must be the only key, because the profile gives the amounts"});
   if (mixed)
     errors.push_back(
         {field, "keys without the prefix elasticgpu.io must have the same prefix, the class's provisioner"});

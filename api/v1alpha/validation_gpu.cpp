@@ -40,6 +40,45 @@ void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t Ledg
                                             " too many"});
 }
 
+/// Checks that no two entries have a slot in common.
+void checkSlots(const Ledger& ledger, FieldErrors& errors) {
+  Slots used;
+  for (const auto& [uid, entry] : ledger) {
+    if (entry.slots.overlaps(used)) {
+      errors.push_back({"spec.allocations", "two entries of the ledger have a slot of the card in common"});
+      return;
+    }
+    used = used.with(entry.slots);
+  }
+}
+
+/// Checks that new entries of a card in MIG mode have slots; without slots an overlap cannot be found. An entry of zero
+/// is one with admin access. Earlier entries stay, because a card can be switched while it has entries.
+void checkNewEntries(const ElasticGPU& before, const ElasticGPU& after, FieldErrors& errors) {
+  if (after.spec.card->mig.empty()) return;
+  for (const auto& [uid, entry] : after.spec.allocations) {
+    const bool known = before.spec.allocations.contains(uid);
+    if (known || !entry.slots.empty() || (entry.core == 0 && entry.memory == 0)) continue;
+    errors.push_back({"spec.allocations",
+                      "the card is in MIG mode, and an entry has no slots; add the line slots: [SLOT] to spec.cards "
+                      "of its device"});
+    return;
+  }
+}
+
+void checkProfiles(const std::vector<MigProfile>& profiles, FieldErrors& errors) {
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    const MigProfile& profile = profiles[i];
+    const std::string field = "spec.card.mig[" + std::to_string(i) + "]";
+    if (profile.name.empty()) errors.push_back({field + ".profile", "is missing"});
+    if (profile.memory < 1) errors.push_back({field + ".memory", "must be 1 or more"});
+    if (profile.compute < 1 || profile.compute > MigProfile::kComputeSlices)
+      errors.push_back({field + ".compute", "must be 1 to 7"});
+    if (profile.size < 1 || profile.size > int64_t{Slots::kMemory})
+      errors.push_back({field + ".size", "must be 1 to 8"});
+  }
+}
+
 bool sameTextButForCase(std::string_view lower, std::string_view text) {
   return lower.size() == text.size() && std::equal(lower.begin(), lower.end(), text.begin(), [](char a, char b) {
            return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
@@ -56,6 +95,8 @@ void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& e
     errors.push_back({"spec.mode", "must be a DNS label: lower-case letters, digits and '-'"});
   checkLedger(before, after, &LedgerEntry::core, card.core, "milli-cards of core", "spec.card.core", errors);
   checkLedger(before, after, &LedgerEntry::memory, card.memory, "bytes of memory", "spec.card.memory", errors);
+  checkSlots(after.spec.allocations, errors);
+  checkProfiles(card.mig, errors);
   for (const auto& [uid, entry] : after.spec.allocations) {
     if (uid.empty() || uid.size() > 63)
       errors.push_back({"spec.allocations", "keys must be device uids of 1 to 63 characters"});
@@ -97,6 +138,27 @@ std::string missingCards(const Source& source) {
          ", core: " + (whole ? "1000" : "MILLI-CARDS") + ", memory: BYTES}]";
 }
 
+/// Checks a new device of MIG instances. Its cards cannot change later.
+void checkInstances(const ElasticGPUSpec& spec, FieldErrors& errors) {
+  if (spec.adminAccess) return;
+  for (const DeviceCard& card : spec.cards) {
+    if (!card.slots.empty()) continue;
+    errors.push_back({"spec.cards",
+                      "MIG instances have slots on their card; add the line slots: [SLOT], with 0 to 7 for memory "
+                      "slots and 8 for the media engines"});
+    return;
+  }
+}
+
+void checkRemote(const ElasticGPUSpec& spec, FieldErrors& errors) {
+  if (!spec.cards.empty())
+    errors.push_back({"spec.cards", "a remote device uses no card of the cluster; remove cards"});
+  if (spec.source->endpoint.empty() && spec.provisioner.empty())
+    errors.push_back({"spec.remote",
+                      "a remote device needs an address; add the line endpoint: HOST:PORT, or name the provisioner "
+                      "that fills it in"});
+}
+
 FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   FieldErrors errors;
   const auto& spec = after.spec;
@@ -104,6 +166,9 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   if (spec.card.has_value() == device)
     errors.push_back({"spec", "set either card (hardware), or cards or remote (a device), not both"});
   if (!spec.card && !device && spec.source) errors.push_back({"spec", missingCards(*spec.source)});
+  if (spec.source && spec.source->kind == SourceKind::remote && !spec.source->ambiguous) checkRemote(spec, errors);
+  if (!before && spec.source && spec.source->kind == SourceKind::mig && !spec.source->ambiguous)
+    checkInstances(spec, errors);
   if (spec.source && spec.source->ambiguous)
     errors.push_back({"spec", "at most one of physicalGPU, gpuShare, qGPU, mig and remote can be set"});
   if (!spec.reclaimPolicy.empty() && spec.reclaimPolicy != "Retain" && spec.reclaimPolicy != "Delete")
@@ -143,7 +208,7 @@ std::string_view fieldOf(SourceKind kind) {
 }
 
 /// Checks that the source is unchanged. Details that the provisioner determines (device and paths of a qGPU, instances
-/// of a MIG device) can be filled in.
+/// of a MIG device, endpoint of a remote one) can be filled in.
 void checkSourceUpdate(const HeapOptional<Source>& before, const HeapOptional<Source>& after, FieldErrors& errors) {
   if (!before && !after) return;
   if (!before || !after || before->kind != after->kind || before->ambiguous != after->ambiguous) {
@@ -151,7 +216,8 @@ void checkSourceUpdate(const HeapOptional<Source>& before, const HeapOptional<So
     return;
   }
   const std::string field = "spec." + std::string(fieldOf(after->kind));
-  if (before->gpuNames != after->gpuNames || before->profile != after->profile || before->endpoint != after->endpoint)
+  const bool hasEndpoint = !before->endpoint.empty() && before->endpoint != after->endpoint;
+  if (before->gpuNames != after->gpuNames || before->profile != after->profile || hasEndpoint)
     errors.push_back({field, "the source is immutable"});
   if (!before->deviceName.empty() && before->deviceName != after->deviceName)
     errors.push_back({field + ".deviceName", "deviceName is immutable once set"});
@@ -165,6 +231,7 @@ void checkEntryUpdate(const std::string& uid, const LedgerEntry& before, const L
     errors.push_back({field + ".resize", "must not be lower than in the current entry, which a later resize wrote"});
   if (after.resize != before.resize && (after.core < before.core || after.memory < before.memory))
     errors.push_back({field + ".resize", "a new resize must not start below the current amounts"});
+  if (after.slots != before.slots) errors.push_back({field + ".slots", "slots of an entry are immutable"});
 }
 
 void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErrors& errors) {
@@ -172,6 +239,7 @@ void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErr
   if (before.spec.card->nodeName != after.spec.card->nodeName &&
       (!before.spec.allocations.empty() || !after.spec.allocations.empty()))
     errors.push_back({"spec.card.nodeName", "nodeName is immutable while the card has ledger entries"});
+  checkNewEntries(before, after, errors);
   const auto stays = [&](const auto& entry) {
     const auto now = after.spec.allocations.find(entry.first);
     return now != after.spec.allocations.end() && (now->second.core > 0 || now->second.memory > 0);

@@ -7,15 +7,17 @@ namespace egpu::v1alpha {
 
 namespace {
 
-constexpr int64_t kMaxCount = 1'000'000;               // cards or claims
+constexpr int64_t kMaxCount = 1'000'000;               // cards, claims or MIG instances
 constexpr int64_t kMaxPercent = 100'000'000;           // a million cards
 constexpr int64_t kMaxMemoryOfAll = int64_t{1} << 60;  // bytes: 1Ei
 constexpr int64_t kMaxTflops = 1'000'000'000;
+constexpr std::size_t kMaxMigKey = 67;  // "mig-" and a profile
 
 /// Returns the error of an amount, or an empty view. The amount must be a quantity of zero or more.
 std::string_view wrongWith(std::string_view key, const Quantity& amount, char last) {
-  if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || amount.exceeds(kMaxCount)))
-    return "gpu and claims must be whole numbers, at most 1000000";
+  const bool counts = key == keys::kGpu || key == keys::kClaims || key.starts_with(keys::kMigPrefix);
+  if (counts && (!amount.writtenWhole || amount.exceeds(kMaxCount)))
+    return "gpu, claims and mig-<profile> must be whole numbers, at most 1000000";
   if (key == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(kMaxPercent)))
     return "gpu-core must be a whole number of percent of one card, at most 100000000 (a million cards)";
   if (key == keys::kTflops && amount.exceeds(kMaxTflops)) return "tflops must be at most 1000000000";
@@ -33,8 +35,8 @@ void checkAmounts(const std::string& map, const StringMap& amounts, FieldErrors&
       errors.push_back({map + "[" + name + "]", std::string(why)});
     };
     if (key != keys::kGpu && key != keys::kGpuCore && key != keys::kGpuMemory && key != keys::kTflops &&
-        key != keys::kClaims) {
-      refuse("unknown key: use gpu, gpu-core, gpu-memory, tflops or claims");
+        key != keys::kClaims && !(rules::isMigResource(key) && key.size() <= kMaxMigKey)) {
+      refuse("unknown key: use gpu, gpu-core, gpu-memory, tflops, claims or mig-<profile>");
       continue;
     }
     const auto amount = rules::quantityOf(text);

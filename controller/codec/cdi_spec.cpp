@@ -29,7 +29,9 @@ std::string preparedFor(const CdiSpec& spec) {
   for (const auto& card : spec.cards) {
     j.beginObject().key("name").value(card.name).key("uuid").value(card.uuid);
     j.key("core").value(card.core).key("memory").value(card.memory);
-    j.key("chargedCore").value(card.chargedCore).key("chargedMemory").value(card.chargedMemory).endObject();
+    j.key("chargedCore").value(card.chargedCore).key("chargedMemory").value(card.chargedMemory);
+    if (!card.slots.empty()) j.key("slots").value(int64_t{card.slots.bits});
+    j.endObject();
   }
   j.endArray();
   if (!spec.boot.empty()) j.key("boot").value(spec.boot);
@@ -43,6 +45,19 @@ std::string preparedFor(const CdiSpec& spec) {
   if (!spec.beside.empty()) j.endArray();
   texts(j, "cdiDevices", spec.edits.cdiDevices);
   return j.endObject().take();
+}
+
+void hooks(JsonText& j, const std::vector<core::Hook>& all) {
+  if (all.empty()) return;
+  j.key("hooks").beginArray();
+  for (const auto& hook : all) {
+    j.beginObject().key("hookName").value(hook.name).key("path").value(hook.path);
+    texts(j, "args", hook.args);
+    texts(j, "env", hook.env);
+    if (hook.timeoutSeconds > 0) j.key("timeout").value(int64_t{hook.timeoutSeconds});
+    j.endObject();
+  }
+  j.endArray();
 }
 
 bool needs050(const CdiSpec& spec) {
@@ -94,6 +109,10 @@ bool readPreparedFor(const std::string& json, CdiSpec& out) {
         !amount(each, "memory", card.memory) || !amount(each, "chargedCore", card.chargedCore) ||
         !amount(each, "chargedMemory", card.chargedMemory))
       return false;
+    if (int64_t slots = 0; each.contains("slots")) {
+      if (!amount(each, "slots", slots) || slots < 0 || slots >> v1alpha::Slots::kCount != 0) return false;
+      card.slots.bits = static_cast<uint16_t>(slots);
+    }
     out.cards.push_back(std::move(card));
   }
   (void)text(j, "boot", out.boot);
@@ -106,7 +125,20 @@ bool readPreparedFor(const std::string& json, CdiSpec& out) {
     if (auto& other = out.beside.emplace_back();
         !text(each, "resourceClaim", other.claim) || !text(each, "deviceUid", other.deviceUid))
       return false;
-  return !out.cards.empty() && textsOf(listOf(j, "cdiDevices"), out.edits.cdiDevices);
+  return textsOf(listOf(j, "cdiDevices"), out.edits.cdiDevices);
+}
+
+bool readHooks(const Json& list, std::vector<core::Hook>& out) {
+  for (const auto& each : list) {
+    auto& hook = out.emplace_back();
+    if (!text(each, "hookName", hook.name) || !text(each, "path", hook.path) ||
+        !textsOf(listOf(each, "args"), hook.args) || !textsOf(listOf(each, "env"), hook.env))
+      return false;
+    int64_t timeout = 0;
+    if (each.contains("timeout") && (!amount(each, "timeout", timeout) || timeout > INT32_MAX)) return false;
+    hook.timeoutSeconds = static_cast<int>(timeout);
+  }
+  return true;
 }
 
 bool readEdits(const Json& edits, CdiSpec& out, bool& preparedFor) {
@@ -133,7 +165,7 @@ bool readEdits(const Json& edits, CdiSpec& out, bool& preparedFor) {
     if (!text(each, "hostPath", mount.hostPath) || !text(each, "containerPath", mount.containerPath)) return false;
     if (!textsOf(listOf(each, "options"), mount.options)) return false;
   }
-  return true;
+  return readHooks(listOf(edits, "hooks"), out.edits.hooks);
 }
 
 bool anyRuns(const Json& statuses) {
@@ -168,6 +200,7 @@ std::string encodeCdiSpec(const CdiSpec& spec) {
     j.endObject();
   }
   if (!spec.edits.mounts.empty()) j.endArray();
+  hooks(j, spec.edits.hooks);
   return j.endObject().endObject().endArray().endObject().take() + "\n";
 }
 

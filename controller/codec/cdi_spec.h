@@ -23,7 +23,8 @@ struct CdiSpec {
   std::string deviceUid;                            ///< uid of the ElasticGPU
   std::string claimNamespace, claimName, claimUid;  ///< the ResourceClaim
   std::string provisioner;
-  std::vector<v1alpha::DeviceCard> cards;  ///< cards with granted and charged amounts
+  /// Cards with granted and charged amounts. None for a remote device.
+  std::vector<v1alpha::DeviceCard> cards;
   /// The edits are valid only for this boot, driver and these minor numbers. With other ones a device path may lead to
   /// another card.
   std::string boot, driver;     ///< the machine's boot id, the version of the cards' driver; empty = unknown

@@ -6,14 +6,22 @@
 #include <string>
 
 #include "api/core/objects.h"
+#include "api/v1alpha/agent_nodes.h"
 #include "controller/codec/fields_core.h"
 
 namespace egpu::codec::internal {
 
-/// Returns a selector that requires the node by matchFields metadata.name, or nullopt for an empty name.
+/// Returns a selector that requires the node by matchFields metadata.name. For an empty name, which means any node with
+/// an agent, it requires the labels of such nodes.
 inline std::optional<core::NodeSelector> selectorOf(const std::string& node) {
-  if (node.empty()) return std::nullopt;
   core::NodeSelector selector;
+  if (node.empty()) {
+    selector.terms.emplace_back().matchExpressions.push_back({v1alpha::kAgentLabel, "In", {"true"}});
+    for (const char* label : v1alpha::kGpuNodeLabels)
+      selector.terms.emplace_back().matchExpressions = {{label, "In", {"true"}},
+                                                        {v1alpha::kAgentLabel, "NotIn", {"false"}}};
+    return selector;
+  }
   selector.terms.emplace_back().matchFields.push_back({"metadata.name", "In", {node}});
   return selector;
 }

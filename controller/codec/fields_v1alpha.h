@@ -3,42 +3,10 @@
 #pragma once
 
 #include "api/v1alpha/types.h"
+#include "controller/codec/fields_card.h"
 #include "controller/codec/fields_core.h"
 
 namespace egpu::codec::internal {
-
-void fields(auto& v, Is<v1alpha::CardLink> auto& o) {
-  v("peer", o.peer);
-  v("type", o.type);
-  v.always("count", o.count);
-}
-
-void fields(auto& v, Is<v1alpha::CardTopology> auto& o) {
-  v.always("numa", o.numa);
-  v("pcie", o.pcie);
-  v("links", o.links);
-}
-
-void fields(auto& v, Is<v1alpha::Card> auto& o) {
-  v("uuid", o.uuid);
-  v("nodeName", o.nodeName);
-  v.always("index", o.index);
-  v("model", o.model);
-  v.always("smCount", o.smCount);
-  v.thousandths("tflops", o.milliTflops);
-  v.always("core", o.core);
-  v.always("memory", o.memory);
-  v.always("topology", o.topology);
-  v("attributes", o.attributes);
-}
-
-void fields(auto& v, Is<v1alpha::LedgerEntry> auto& o) {
-  v("device", o.device);
-  v("claim", o.claim);
-  v.always("core", o.core);
-  v.always("memory", o.memory);
-  v("resize", o.resize);
-}
 
 void fields(auto& v, Is<v1alpha::DeviceCard> auto& o) {
   v("name", o.name);
@@ -47,6 +15,7 @@ void fields(auto& v, Is<v1alpha::DeviceCard> auto& o) {
   v.always("memory", o.memory);
   v.always("chargedCore", o.chargedCore);
   v.always("chargedMemory", o.chargedMemory);
+  v("slots", o.slots);
 }
 
 void fields(auto& v, Is<v1alpha::DeviceSize> auto& o) {
@@ -123,9 +92,16 @@ void fields(auto& v, Is<v1alpha::Isolation> auto& o) {
   v("memory", o.memory);
   v("compute", o.compute);
   v("faults", o.faults);
+  v("managedMemory", o.managedMemory);
 }
 
 void fields(auto& v, Is<v1alpha::IsolationBypass> auto& o) { v("pod", o.pod), v("message", o.message); }
+
+void fields(auto& v, Is<v1alpha::AccessLoss> auto& o) {
+  v("reason", o.reason);
+  v("message", o.message);
+  v("since", o.since);
+}
 
 void fields(auto& v, Is<v1alpha::ClaimUsage> auto& o) {
   v("core", o.core);
@@ -144,6 +120,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUStatus> auto& o) {
   v("inForce", o.inForce);
   v("isolation", o.isolation);
   v("bypassed", o.bypassed);
+  v("accessLost", o.accessLost);
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {

@@ -24,6 +24,12 @@ static Split splitOf(std::string_view text) {
 void fields(auto& v, Is<scheduler::Amount> auto& o) {
   v("core", o.core);
   v("memory", o.memory);
+  v("slots", o.slots);
+}
+
+void fields(auto& v, Is<scheduler::MigInstances> auto& o) {
+  v("profile", o.profile);
+  v("instances", o.instances);
 }
 
 // Fields whose default is not empty are always written.
@@ -54,6 +60,7 @@ void fields(auto& v, Is<scheduler::Request> auto& o) {
   v("pinnedNode", o.pinnedNode);
   v("pinnedCards", o.pinnedCards);
   v("isolation", o.isolation);
+  v("mig", o.mig);
   v("adminAccess", o.adminAccess);
 }
 

@@ -45,6 +45,19 @@ TEST(PodAmounts, ANameSpellsThemAndIsReadBack) {
   EXPECT_EQ(amountsTemplate({{"egpuc.elasticgpu.io/x", "c"}, {"egpuct.elasticgpu.io/y", "t"}}), "");
 }
 
+TEST(PodAmounts, MigInstancesAreSpelledAsANumberAndAProfile) {
+  const StringMap amounts = {{"mig", "2x1g.10gb.me"}, {"class", "mig"}};
+  const std::string name = "egpu-amounts.mig-2x1g-010gb-0me.class-mig";
+  EXPECT_EQ(nameOf(amounts), name);
+  const auto spec = amountsOf(name);
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->requests, (StringMap{{"elasticgpu.io/mig-1g.10gb.me", "2"}}));
+  EXPECT_FALSE(validateAmounts(name));
+  EXPECT_FALSE(validateAmounts(annotations(amounts)));
+  EXPECT_TRUE(validateAmounts(annotations({{"mig", "9x1g.10gb"}})));
+  EXPECT_FALSE(amountsOf("egpu-amounts.mig-1g-010gb"));
+}
+
 TEST(PodAmounts, AModelAnIsolationAndAPriorityAreSpelledToo) {
   const StringMap all = {{"gpu-core", "10"},
                          {"model", "NVIDIA A100-SXM4-80GB|Tesla_T4"},
@@ -142,10 +155,10 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu-core", "10"}, {"class", "No Class"}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", ""}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", std::string(240, 'c')}}, "class", "too long"},
-      {{{"class", "share"}}, "gpu-core", "missing: request gpu, gpu-core, gpu-memory or tflops"},
+      {{{"class", "share"}}, "gpu-core", "missing: request gpu, gpu-core, gpu-memory, tflops or mig"},
       {{{"gpu", "1"}, {"memory", "4Gi"}},
        "memory",
-       "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"},
+       "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, mig, model, isolation and priority"},
       {{{"gpu", "1"}, {"", "4Gi"}}, "", "unknown; known are"},
       {{{"gpu", "1"}, {"model", ""}}, "model", "is empty"},
       {{{"gpu", "1"}, {"model", "A100||T4"}}, "model", "a model has 1 to 253 characters"},
@@ -153,6 +166,8 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu", "1"}, {"model", std::string(101, 'm')}}, "model", "at most 100 characters"},
       {{{"gpu", "1"}, {"isolation", "MPS"}}, "isolation", "must be a DNS label"},
       {{{"gpu", "1"}, {"priority", "High"}}, "priority", "must be a DNS subdomain"},
+      {{{"mig", "1g.10gb"}}, "mig", "such as 2x1g.10gb"},
+      {{{"mig", "2x"}}, "mig", "such as 2x1g.10gb"},
       {{{"tflops", "2e6"}}, "tflops", "tflops must be at most 1000000"},
   };
   for (const auto& one : cases) {

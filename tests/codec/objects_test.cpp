@@ -231,6 +231,21 @@ TEST(Encode, theResourceClaimAsKubernetesWantsIt) {
       R"({"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}}})");
 }
 
+TEST(Encode, anAllocationWithoutNodeRequiresAnAgent) {
+  core::ResourceClaim claim;
+  claim.metadata.name = "train";
+  claim.allocation =
+      core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "remote", "egpu-1", "", "2026-01-02T03:04:05Z"};
+  const auto text = encode(claim);
+  EXPECT_NE(text.find(R"("nodeSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"elasticgpu.io/agent",)"
+                      R"("operator":"In","values":["true"]}]},)"),
+            std::string::npos)
+      << text;
+  const auto read = decode<core::ResourceClaim>(text);
+  ASSERT_TRUE(read.ok()) << read.status().str();
+  EXPECT_EQ(read->allocation, claim.allocation);
+}
+
 TEST(Encode, aDeviceAsTheCrdHasIt) {
   v1alpha::ElasticGPU gpu;
   gpu.metadata.name = "egpu-1";

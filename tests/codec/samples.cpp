@@ -153,6 +153,21 @@ class Fill {
     return out;
   }
 
+  v1alpha::Slots slots() { return {static_cast<uint16_t>(random_ ? (*random_)() % 512 : 0b100000110)}; }
+  std::vector<v1alpha::MigProfile> profiles() {
+    std::vector<v1alpha::MigProfile> out;
+    for (std::size_t n = count(); n > 0; --n) {
+      v1alpha::MigProfile profile;
+      profile.name = text();
+      profile.memory = number();
+      profile.compute = number();
+      profile.size = number();
+      profile.starts = slots();
+      profile.media = chance();
+      out.push_back(profile);
+    }
+    return out;
+  }
   std::vector<v1alpha::DeviceCard> shares() {
     std::vector<v1alpha::DeviceCard> out;
     for (std::size_t n = count(); n > 0; --n) {
@@ -163,10 +178,12 @@ class Fill {
       card.memory = number();
       card.chargedCore = number();
       card.chargedMemory = number();
+      card.slots = slots();
       out.push_back(card);
     }
     return out;
   }
+  v1alpha::Isolation isolation() { return {text(), text(), text(), text(), text()}; }
   v1alpha::DeviceSize size() {
     v1alpha::DeviceSize out;
     out.number = number();
@@ -195,6 +212,7 @@ class Fill {
       card.memory = number();
       card.topology.numa = number();
       card.topology.pcie = text();
+      card.mig = profiles();
       if (chance()) card.attributes = {{"a" + text(), text()}};
       for (std::size_t n = count(); n > 0; --n) {
         const auto type = text();
@@ -209,6 +227,7 @@ class Fill {
       entry.core = number();
       entry.memory = number();
       entry.resize = number();
+      entry.slots = slots();
       spec.allocations[key] = entry;
     }
     spec.nodeName = text();
@@ -247,6 +266,9 @@ class Fill {
       usage.time = text();
     }
     if (chance()) out.status.inForce = size();
+    if (chance()) out.status.isolation = isolation();
+    for (std::size_t n = count(); n > 0; --n) out.status.bypassed[text()] = {text(), text()};
+    for (std::size_t n = count(); n > 0; --n) out.status.accessLost[text()] = {text(), text(), text()};
   }
 
   void operator()(v1alpha::ElasticGPUClaim& out) {
@@ -273,6 +295,7 @@ class Fill {
       usage.text = text();
       usage.time = text();
     }
+    if (chance()) out.status.isolation = isolation();
     out.spec.priorityClassName = text();
     out.status.priority = number();
     if (chance()) {

@@ -12,6 +12,7 @@
 #include "api/core/heap_optional.h"
 #include "api/core/objects.h"
 #include "api/core/sorted_map.h"
+#include "api/v1alpha/mig.h"
 #include "controller/base/status.h"
 
 namespace egpu::codec::internal {
@@ -49,6 +50,8 @@ bool peekNull(Value& value, bool& isNull, Failure& f);
 bool read(Value& value, std::string& out, Failure& f);
 bool read(Value& value, int64_t& out, Failure& f);
 bool read(Value& value, bool& out, Failure& f);
+/// Reads a list of slots.
+bool read(Value& value, v1alpha::Slots& out, Failure& f);
 /// Skips kubectl's last-applied-configuration, a copy of the object.
 bool read(Value& value, core::StringMap& out, Failure& f);
 

@@ -218,6 +218,17 @@ bool readAmount(Value& value, std::string_view unit, int64_t& out, Failure& f) {
   return true;
 }
 
+bool read(Value& value, v1alpha::Slots& out, Failure& f) {
+  out = {};
+  return eachElement(value, f, [&](Value& element) {
+    int64_t slot = 0;
+    if (!read(element, slot, f)) return false;
+    if (slot < 0 || slot >= v1alpha::Slots::kCount) return f.is("must be a slot, 0 to 8");
+    out.bits = static_cast<uint16_t>(out.bits | 1u << static_cast<unsigned>(slot));
+    return true;
+  });
+}
+
 bool readThousandths(Value& value, int64_t& out, Failure& f) {
   std::string text;
   if (!readQuantity(value, text, f)) return false;

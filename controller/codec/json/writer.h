@@ -10,6 +10,7 @@
 
 #include "api/core/heap_optional.h"
 #include "api/core/sorted_map.h"
+#include "api/v1alpha/mig.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/fields_core.h"
 #include "controller/codec/json/text.h"
@@ -43,6 +44,12 @@ class Writer {
     for (const auto& each : all) write(each);
     j_.endArray();
     nulls_ = nulls;
+  }
+  void write(const v1alpha::Slots& slots) {
+    j_.beginArray();
+    for (unsigned slot = 0; slot < v1alpha::Slots::kCount; ++slot)
+      if (slots.has(slot)) j_.value(int64_t{slot});
+    j_.endArray();
   }
   template <class T>
   void write(const core::SortedMap<T>& all) {

@@ -21,6 +21,8 @@ std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, co
   // Write null for an entry without `resize`: a merge patch keeps omitted fields, and the entry would then count for
   // the target size of an earlier entry.
   entry.resize > 0 ? j.value(entry.resize) : j.null();
+  Writer writer(j);
+  writer("slots", entry.slots);
   j.endObject().endObject();
   if (!mode.empty()) j.key("mode").value(mode);
   j.endObject().endObject();

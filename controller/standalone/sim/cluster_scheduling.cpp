@@ -92,7 +92,8 @@ NodeUse Cluster::useOf(const std::string& node, const std::function<bool(const c
 
 PodChoice Cluster::chooseNode(const core::Pod& pod, const Claims& claims, const Offered& offered) const {
   std::vector<std::string> claimNodes;
-  for (const auto& rc : claims) claimNodes.push_back(rc->allocation->nodeName);
+  for (const auto& rc : claims)  // a remote device suits every node, because all simulated nodes have an agent
+    if (!rc->allocation->nodeName.empty()) claimNodes.push_back(rc->allocation->nodeName);
   std::vector<std::shared_ptr<const core::Node>> held;
   std::vector<const core::Node*> nodes;
   std::map<std::string, NodeUse, std::less<>> used;

@@ -71,6 +71,12 @@ int64_t whole(const YAML::Node& n, const std::string& field, int64_t low, int64_
   return v;
 }
 
+bool flag(const YAML::Node& n, const std::string& field) {
+  const auto value = text(n, field);
+  if (value != "true" && value != "false") fail(field, n, "must be true or false");
+  return value == "true";
+}
+
 v1alpha::Quantity quantity(const YAML::Node& n, const std::string& field, const char* example) {
   std::string why;
   auto q = v1alpha::parseQuantity(text(n, field), &why);
@@ -188,9 +194,41 @@ void readLinks(const YAML::Node& g, const std::string& field, std::vector<FileLi
   }
 }
 
+/// Returns profiles as the drivers of cards with seven compute slices report them: an instance has an eighth of the
+/// card's memory per memory slot, and its name has the rounded number of GB.
+std::vector<v1alpha::MigProfile> migProfiles(int64_t memory) {
+  struct Shape {
+    int64_t compute, size;
+    uint16_t starts;
+    bool media = false;
+  };
+  constexpr auto kShapes = std::to_array<Shape>({{1, 1, 0b1111111},
+                                                 {1, 1, 0b1111111, true},
+                                                 {1, 2, 0b1010101},
+                                                 {2, 2, 0b10101},
+                                                 {3, 4, 0b10001},
+                                                 {4, 4, 0b1},
+                                                 {7, 8, 0b1}});
+  constexpr int64_t kMiB = int64_t{1} << 20, kGiB = int64_t{1} << 30;
+  std::vector<v1alpha::MigProfile> profiles;
+  for (const Shape& shape : kShapes) {
+    v1alpha::MigProfile profile;
+    profile.size = shape.size;
+    profile.memory = memory / v1alpha::Slots::kMemory / kMiB * kMiB * shape.size;
+    const int64_t gigabytes = (memory * shape.size / v1alpha::Slots::kMemory + kGiB / 2) / kGiB;
+    profile.name = std::to_string(shape.compute) + "g." + std::to_string(gigabytes) + "gb" + (shape.media ? "+me" : "");
+    profile.compute = shape.compute;
+    profile.starts = {shape.starts};
+    profile.media = shape.media;
+    profiles.push_back(std::move(profile));
+  }
+  return profiles;
+}
+
 void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards,
                   std::vector<FileLink>& links, std::vector<int64_t>& switchLinks) {
-  onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch", "uuid", "uuids"});
+  onlyKeys(g, field,
+           {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch", "uuid", "uuids", "mig"});
   if (!g["model"]) fail(field + ".model", g, "is missing");
   if (!g["memory"]) fail(field + ".memory", g, "is missing");
   const int64_t count = g["count"] ? whole(g["count"], field + ".count", 1, kMaxCards) : 1;
@@ -201,6 +239,7 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
   proto.memory = bytes(g["memory"], field + ".memory");
   if (g["sms"]) proto.smCount = whole(g["sms"], field + ".sms", 1, 100'000);
   if (g["tflops"]) proto.milliTflops = tflops(g["tflops"], field + ".tflops");
+  if (g["mig"] && flag(g["mig"], field + ".mig")) proto.mig = migProfiles(proto.memory);
   const auto numa = readNuma(g, field, count);
   const auto uuids = readUuids(g, field, count);
   const int64_t toSwitch = readSwitchLinks(g, field);

@@ -1,6 +1,6 @@
 // Reads nodes.yaml, which describes the simulated nodes and their cards (the mock accelerator).
 //   nodes: [{name, count, cpu, memory, labels, taints, gpus: [{model, count, memory, sms, tflops, numa, nvlinks,
-//   nvswitch, uuid, uuids}]}]
+//   nvswitch, uuid, uuids, mig}]}]
 #pragma once
 
 #include <string>
@@ -25,6 +25,7 @@ struct SimNode {
 /// - nvlinks: a list of [a, b, n], n links between the cards a and b of the node.
 /// - nvswitch: number of links of every card to the switch (true = 12).
 /// - numa: a list with one number per card of the group, or one number for all.
+/// - mig: true puts the cards into MIG mode, with profiles as a card of seven compute slices and that memory has them.
 /// - uuids: a list with one uuid per card; uuid: for a group of one card. Uuids must differ in more than case.
 /// Fails with Code::invalid; the message names the field and its line.
 base::Result<std::vector<SimNode>> parseNodes(std::string_view yaml);
