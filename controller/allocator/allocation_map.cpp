@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/remote.h"
 #include "controller/allocator/allocator_state.h"
 #include "controller/base/mutex.h"
 
@@ -30,6 +31,7 @@ MapCard mapCard(const ClusterState& state, const CardEntry& card) {
     row.deviceUid = held.amounts.uid();
     row.core = held.amounts.effective().core;
     row.memory = held.amounts.effective().memory;
+    row.slots = held.amounts.effective().slots;
     row.phase = v1alpha::keys::phase::kPending;
     if (held.amounts.hasSource(AllocationSource::assumed) && row.deviceUid.starts_with(ClusterState::kAssumed))
       if (const auto* const assumption = state.findAssumption(row.deviceUid.substr(ClusterState::kAssumed.size())))
@@ -114,12 +116,28 @@ AllocationMap AllocationMapReader::map(const MapPage& page) const {
     result.nodes.push_back(std::move(*node));
   }
   lock.unlock();
+  if (page.node.empty() && page.after.empty() && !page.idle) result.remote = remoteDevices();
   for (auto& node : result.nodes) {
     for (auto& card : node.cards) describe(card);
     std::sort(node.cards.begin(), node.cards.end(),
               [](const MapCard& a, const MapCard& b) { return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid); });
   }
   return result;
+}
+
+std::vector<MapRemoteDevice> AllocationMapReader::remoteDevices() const {
+  std::vector<MapRemoteDevice> out;
+  state_.stores.devices.forEach([&out](const auto& device) {
+    if (!v1alpha::isRemote(*device)) return;
+    const auto& spec = device->spec;
+    const auto pool = spec.parameters.find(std::string_view("pool"));
+    out.push_back({device->metadata.name, spec.claimRef ? spec.claimRef->namespace_ + "/" + spec.claimRef->name : "",
+                   device->status.phase.empty() ? std::string(v1alpha::keys::phase::kPending) : device->status.phase,
+                   spec.className, pool == spec.parameters.end() ? "" : v1alpha::withoutSecrets(pool->second),
+                   v1alpha::withoutSecrets(spec.source->endpoint)});
+  });
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
+  return out;
 }
 
 void AllocationMapReader::describe(MapCard& card) const {
@@ -143,6 +161,7 @@ void AllocationMapReader::describe(MapAllocation& take) const {
     return;
   }
   if (!device->status.phase.empty()) take.phase = device->status.phase;
+  if (device->spec.source && !take.slots.empty()) take.profile = device->spec.source->profile;
   if (device->spec.claimRef) take.claim = device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name;
 }
 

@@ -24,6 +24,8 @@ struct MapAllocation {
   std::string phase;      ///< phase of the device; "Pending" if the allocation is only assumed
   int64_t core = 0;
   int64_t memory = 0;
+  v1alpha::Slots slots{};  ///< slots of its MIG instances
+  std::string profile{};   ///< profile of its MIG instances; empty if it has none, or the allocation is only assumed
   std::optional<v1alpha::DeviceUsage> usage{};  ///< by running processes, if the card's agent reports it
   bool adminAccess() const { return core == 0 && memory == 0; }
 };
@@ -45,9 +47,19 @@ struct MapNode {
   /// True if a claim holds an amount on the node. Claims with admin access hold none.
   bool isUsed() const;
 };
+/// A device without cards: a remote GPU.
+struct MapRemoteDevice {
+  std::string device;     ///< object name
+  std::string claim;      ///< "namespace/name"; empty = none
+  std::string phase;      ///< of the device
+  std::string className;  ///< its class
+  std::string pool;       ///< address of its pool, without secrets; empty: an administrator created the device
+  std::string endpoint;   ///< its address, without secrets; empty = not known yet
+};
 struct AllocationMap {
-  std::vector<MapNode> nodes;  ///< by name; the cards of a node by index
-  std::string next{};          ///< last node of this page if another page follows; otherwise empty
+  std::vector<MapNode> nodes;             ///< by name; the cards of a node by index
+  std::vector<MapRemoteDevice> remote{};  ///< by name; only on the first page of all nodes
+  std::string next{};                     ///< last node of this page if another page follows; otherwise empty
 };
 /// Selects nodes of the map.
 struct MapPage {
@@ -92,6 +104,7 @@ class AllocationMapReader {
   std::vector<std::string> nodesOf(const MapPage& page) const;
   /// Adds the fields that come from the objects of cards and devices. Call without the lock.
   void describe(MapCard& card) const;
+  std::vector<MapRemoteDevice> remoteDevices() const;
   void describe(MapAllocation& allocation) const;
 
   AllocatorState& state_;

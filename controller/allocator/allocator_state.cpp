@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1alpha/pod_claims.h"
+#include "api/v1alpha/remote.h"
 #include "api/v1alpha/size.h"
 #include "controller/scheduler/quota/parts_on.h"
 #include "controller/scheduler/quota/within.h"
@@ -144,7 +145,8 @@ void AllocatorState::refreshQuota(const cache::Quota* before, const cache::Quota
   {
     const base::MutexLock lock(mutex);
     std::vector<scheduler::Quota> all;
-    for (const auto& quota : stores.quotasIn(namespace_)) all.push_back(scheduler::readQuota(*quota));
+    for (const auto& quota : stores.quotasIn(namespace_))
+      for (auto& limits : scheduler::readQuotas(*quota)) all.push_back(std::move(limits));
     quotas.setQuotas(namespace_, std::move(all));
   }
   announce();
@@ -170,9 +172,11 @@ std::optional<scheduler::QuotaAsked> AllocatorState::askedWith(const SchedulingR
   if (!claim) return std::nullopt;
   const auto name = "name/" + claim->name;
   scheduler::QuotaAsked asked{*std::move(claim), {}, name};
+  if (v1alpha::isRemote(device)) asked.parts = remoteQuotaParts(device);
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
     const auto part = v1alpha::cardCharged(device, i);
-    asked.parts.push_back(quotaPartOf(cluster.cluster().findCard(part.name), {part.chargedCore, part.chargedMemory}));
+    asked.parts.push_back(scheduler::quotaPartOf(cluster.cluster().findCard(part.name),
+                                                 {part.chargedCore, part.chargedMemory, part.slots}));
   }
   return asked;
 }

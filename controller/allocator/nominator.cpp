@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/base/timestamp.h"
+#include "controller/scheduler/quota/parts_on.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::allocator {
@@ -131,7 +132,8 @@ std::vector<scheduler::QuotaHold> Nominator::quotaHolds(const std::vector<Schedu
     auto& hold = holds.emplace_back();
     hold.owner.claim = {namespace_, nominated.owner.name, uid, nominated.className};
     for (const auto& each : nominated.nomination.cards)
-      hold.owner.parts.push_back(quotaPartOf(state_.cluster().findCard(each.name), {each.core, each.memory}));
+      hold.owner.parts.push_back(
+          scheduler::quotaPartOf(state_.cluster().findCard(each.name), {each.core, each.memory, {}}));
     if (!victimsGone) hold.victims = state_.uidsOf(nominated.nomination.victims);
   });
   for (auto& asked : quotas_.reservedBefore(namespace_, asks))

@@ -294,10 +294,10 @@ std::optional<scheduler::QuotaExcess> Queries::excessWith(const SchedulingReques
   return state_.quotas.excessOf(*asked, state_.nominator.quotaHolds({ask}, false));
 }
 
-std::optional<scheduler::QuotaAmounts> Queries::quotaUsed(const core::ObjectKey& quota) {
+scheduler::QuotaUsage Queries::quotaUsed(const core::ObjectKey& quota) {
   const base::MutexLock lock(state_.mutex);
   state_.cluster.countForQuotas();
-  return state_.quotas.book().used(quota.namespace_, quota.name);
+  return state_.quotas.book().usage(quota.namespace_, quota.name);
 }
 
 std::string Queries::quotaHolders(const scheduler::QuotaExcess& excess, bool releases) {

@@ -116,8 +116,8 @@ class Queries {
   scheduler::Request withinQuota(const SchedulingRequest& ask);
   /// Returns the excess that Allocator::chargeQuotas() would return. Charges nothing.
   std::optional<scheduler::QuotaExcess> excessWith(const SchedulingRequest& ask, const cache::Gpu& device);
-  /// Amounts used of a quota, see QuotaBook::used(). Nullopt if there is no such quota.
-  std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);
+  /// Amounts used of a quota, see QuotaBook::usage(). Empty if there is no such quota.
+  scheduler::QuotaUsage quotaUsed(const core::ObjectKey& quota);
   /// Message: the claims that use most of the exceeded quota and, if `releases`, the claims whose release would
   /// suffice. May be empty.
   std::string quotaHolders(const scheduler::QuotaExcess& excess, bool releases);

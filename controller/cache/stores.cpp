@@ -86,10 +86,13 @@ Stores::Stores() {
   for (auto* gpus : {&cards, &devices})
     gpus->leaveOut([](Gpu& g) {
       g.metadata.labels = {};
-      if (g.isCard() || !g.spec.cards.empty()) g.spec.capacity = {};
-      const auto& source = g.spec.source;
-      if (source && source->kind != v1alpha::SourceKind::qGPU && source->kind != v1alpha::SourceKind::remote)
-        g.spec.source.reset();  // the others contain names of cards only, which are in spec.cards
+      using Kind = v1alpha::SourceKind;
+      auto& source = g.spec.source;
+      const bool instances = source && source->kind == Kind::mig;  // their number is in the capacity
+      if ((g.isCard() || !g.spec.cards.empty()) && !instances) g.spec.capacity = {};
+      // The names of cards are in spec.cards, too. The kind matters for whole cards.
+      if (source && source->kind == Kind::gpuShare) source.reset();
+      if (source && source->kind == Kind::physicalGPU) source->gpuNames = {};
       g.spec.nodeAffinityRequired.reset();
       if (g.isDevice()) g.status.allocated.reset();
     });

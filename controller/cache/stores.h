@@ -14,6 +14,7 @@
 #include "controller/cache/card_models.h"
 #include "controller/cache/node_taints.h"
 #include "controller/cache/node_usage.h"
+#include "controller/cache/remote_provisioners.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {
@@ -71,6 +72,7 @@ class Stores {
   /// Names of the schedulers that place pods here (flags --schedulers and --extender-scheduler). Constant after the
   /// first step.
   std::set<std::string, std::less<>> servedSchedulers{std::string(core::kDefaultScheduler)};
+  RemoteProvisioners remoteProvisioners;  ///< as far as the loaded plugins have described themselves
   NodeTaints taints{nodes};
   CardModels models{cards};
   NodeUsage usage;  ///< sums over all pods, including pods without claims

@@ -117,6 +117,7 @@ CardView Cluster::findCard(std::string_view name) const {
   view.used = s.usedOf(id);
   view.claims = card.claims();
   view.isolation = modeNameOf(s, id);
+  if (const auto& profiles = s.types[card.type].mig; !profiles.empty()) view.mig = &profiles;
   return view;
 }
 

@@ -54,6 +54,8 @@ struct CardView {
   Amount used;                 ///< sum of the charged amounts of all allocations
   int64_t claims = 0;          ///< number of allocations
   std::string_view isolation;  ///< isolation mode of its shares; empty = none, or no allocations
+  /// Profiles of its MIG instances; null = not in MIG mode. Valid until the cluster changes.
+  const std::vector<v1alpha::MigProfile>* mig = nullptr;
 };
 
 struct Placement;
@@ -65,7 +67,7 @@ struct HolderAllocation {
   NodeAmount ofNode;
 };
 
-/// Returns the card with only the attribute that decisions depend on, whether its node has the limiter, in a normal
+/// Returns the card with only the attributes that decisions depend on, the isolation modes that it offers, in a normal
 /// form.
 v1alpha::Card withDecisiveAttributes(v1alpha::Card card);
 
@@ -116,7 +118,7 @@ class Cluster {
   /// Records the isolation mode of the shares on a card (spec.mode); empty = none. No-op if the card is unknown.
   void noteMode(std::string_view card, std::string_view mode);
   /// Returns the mode that a share has on the card (Placement::isolation) by the class parameter `isolation`: "auto" is
-  /// the limiter if the card's node has it.
+  /// the strongest mode that the card offers.
   std::string isolationOn(std::string_view card, std::string_view parameter) const;
 
   /// Records a request in the demand model of the fragmentation policy (state/demand.h). Call it once per request,

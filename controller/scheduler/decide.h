@@ -24,11 +24,12 @@ struct Placement {
   /// Position of the card in the cluster: saves the look-up in Cluster::take(). Ignored by comparisons.
   uint32_t hint = CardRef::kNoHint;
   std::string isolation{};  ///< isolation mode of the share; empty = none, or a whole card
+  MigInstances mig{};       ///< its MIG instances, with the driver's name of the profile; none unless requested
 
   CardRef ref() const { return {card, hint}; }
   bool operator==(const Placement& other) const {
     return card == other.card && uuid == other.uuid && granted == other.granted && charged == other.charged &&
-           isolation == other.isolation;
+           isolation == other.isolation && mig == other.mig;
   }
 };
 

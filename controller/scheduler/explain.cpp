@@ -10,6 +10,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/mig/placement.h"
 #include "controller/scheduler/quota/quota.h"
 #include "controller/scheduler/remedies/amount_text.h"
 #include "controller/scheduler/remedies/each_node.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::size_t kMaxReasons = 10;  ///< maximum number of reasons in a sentence
 constexpr std::size_t kMaxModels = 8;
+constexpr int64_t kMaxNamedCards = 3;
+constexpr std::string_view kTooExclusive = "in compute mode EXCLUSIVE_PROCESS, which admits one process";
 
 /// Counters of one stage.
 struct Counting {
@@ -81,6 +84,20 @@ std::string counted(int64_t n, std::string_view noun) {
   return std::to_string(n) + ' ' + std::string(noun) + (n == 1 ? "" : "s");
 }
 
+/// Reason for cards in MIG mode without the profile. Lists the existing profiles if no card of the cluster has it,
+/// because the name could be misspelt.
+std::string noProfileText(const Cluster::State& state, const Request& request) {
+  std::string text = "without the MIG profile " + request.mig.profile;
+  std::set<std::string> profiles;
+  for (const auto& type : state.types) {
+    if (mig::findProfile(type.mig, request.mig.profile) != nullptr) return text;
+    for (const auto& profile : type.mig) profiles.insert(mig::keyOf(profile.name));
+  }
+  std::string list;
+  for (const auto& profile : profiles) list += (list.empty() ? "" : ", ") + profile;
+  return list.empty() ? text : text + " (the cluster has " + list + ")";
+}
+
 /// Reason for cards of models that the request does not name. Lists the existing models if no card of the cluster has
 /// one of the request's models, because the name could be misspelt.
 std::string otherModelText(const Cluster::State& state, const Request& request) {
@@ -110,7 +127,8 @@ class Explaining {
         pause_(pause),
         whyUnsuited_(whyUnsuited),
         needs_(state, request),
-        otherModel_(otherModelText(state, request)) {}
+        otherModel_(otherModelText(state, request)),
+        noProfile_(noProfileText(state, request)) {}
 
   std::vector<StageReport> run() {
     eachNode(state_, pause_, [this](std::string_view name, const NodeRecord& node) {
@@ -204,6 +222,12 @@ class Explaining {
     if (need.verdict == TypeVerdict::belowMinMemory)
       return fault(minMemory_, "with less memory than " + atLeastText(request_.minMemory));
     ++capacity_.before;
+    if (need.verdict == TypeVerdict::inMigMode)
+      return fault(capacity_, "in MIG mode (only MIG instances can be allocated)");
+    if (need.verdict == TypeVerdict::notInMigMode) return fault(capacity_, "not in MIG mode");
+    if (need.verdict == TypeVerdict::noProfile) return fault(capacity_, noProfile_);
+    if (need.verdict == TypeVerdict::tooSmall && need.profile != nullptr)
+      return fault(capacity_, "with places for fewer than " + instances());
     if (need.verdict == TypeVerdict::noRating) return fault(capacity_, "without a TFLOPS rating");
     if (need.verdict == TypeVerdict::tooSmall)
       return need.granted.core > type.core ? lacks(smallCore_, need.granted.core, type.core)
@@ -211,6 +235,7 @@ class Explaining {
     ++quota_.before;
     if (need.verdict == TypeVerdict::overQuota) return fault(quota_, "over a quota of the namespace");
     ++isolation_.before;
+    if (isTooExclusive(card, need.mode)) return tooExclusive(id);
     if (!canTakeMode(card, need.mode)) return fault(isolation_, otherMode(card, need.mode));
     ++claims_.before;
     if (request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard)
@@ -224,13 +249,28 @@ class Explaining {
     if (free.core < need.charged.core) return lacks(lackCore_, need.charged.core, free.core);
     ++memory_.before;
     if (free.memory < need.charged.memory) return lacks(lackMemory_, need.charged.memory, free.memory);
-    return true;
+    return hasSlots(card, need, request_) || fault(memory_, "without free slots for " + instances());
+  }
+
+  std::string instances() const {
+    return counted(request_.mig.instances, "MIG instance") + " of " + request_.mig.profile;
   }
 
   std::string otherMode(const CardRecord& card, ModeId requested) const {
-    if (resolvedMode(card, requested) == kLimiter && card.limiter == static_cast<uint32_t>(LimiterSupport::missing))
-      return "on nodes without the limiter";
+    if (!offersMode(card, requested))
+      return resolvedMode(card, requested) == kDriverLimits ? "without the driver's memory limits"
+                                                            : "on nodes without the limiter";
     return "in use with isolation " + std::string(state_.modes.nameOf(static_cast<ModeId>(card.mode)));
+  }
+
+  /// Names the first cards with the command that admits several processes.
+  bool tooExclusive(CardId id) {
+    if (++exclusive_ <= kMaxNamedCards)
+      exclusiveCards_ += (exclusive_ == 1 ? "nvidia-smi -i " : "; nvidia-smi -i ") +
+                         std::string(state_.facts[id]->uuid()) + " -c DEFAULT on node " + std::string(at_.node);
+    if (isolation_.dropped.size() < names_)
+      isolation_.dropped.push_back({std::string(at_.node), std::string(at_.card), std::string(kTooExclusive)});
+    return false;
   }
 
   bool fault(Counting& stage, const std::string& reason) {
@@ -249,6 +289,9 @@ class Explaining {
     for (Shortfall* shortfall :
          {&lackNodeCpu_, &lackNodeMemory_, &smallCore_, &smallMemory_, &lackCore_, &lackMemory_, &few_, &short_})
       shortfall->spellOut();
+    if (exclusive_ > 0)
+      isolation_.reasons[std::string(kTooExclusive) + " (" + exclusiveCards_ +
+                         (exclusive_ > kMaxNamedCards ? "; and others" : "") + ")"] = exclusive_;
     std::vector<StageReport> all;
     all.push_back(node_.report("node"));
     if (request_.cpuMilli > 0) all.push_back(nodeCpu_.report("node cpu"));
@@ -283,7 +326,7 @@ class Explaining {
   const Pause& pause_;
   const WhyUnsuited& whyUnsuited_;
   Needs needs_;
-  const std::string otherModel_;
+  const std::string otherModel_, noProfile_;
   CardOnNode at_;
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, isolation_, claims_,
       empty_, core_, memory_, enough_;
@@ -296,6 +339,8 @@ class Explaining {
   Shortfall few_{enough_, "with too few fitting cards", "has", number, number};
   Shortfall short_{enough_, "short of free capacity on all its cards together", "has", unitOf(request_, atLeastText),
                    unitOf(request_, maxText)};
+  int64_t exclusive_ = 0;  ///< number of cards that are kTooExclusive
+  std::string exclusiveCards_;
   const CardPolicy* policy_ = findCardPolicy(request_.cardPolicy);
 };
 

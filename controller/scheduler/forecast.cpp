@@ -55,8 +55,21 @@ class Forecasting {
     return std::max<int64_t>(capacity, 0);
   }
 
+  int64_t instancesOn(const CardRecord& card, const v1alpha::MigProfile& profile) const {
+    const auto& profiles = state_.types[card.type].mig;
+    v1alpha::Slots used = card.left.used();
+    int64_t times = 0;
+    while (const auto slots = mig::chooseSlots(profiles, profile, request_.mig.instances, used)) {
+      used = used.with(*slots);
+      ++times;
+    }
+    if (request_.maxClaimsPerCard > 0) times = std::min(times, request_.maxClaimsPerCard - card.claims());
+    return times;
+  }
+
   int64_t timesOn(const CardRecord& card, const Need& need) const {
     if (request_.wholeCards) return 1;
+    if (need.profile != nullptr) return instancesOn(card, *need.profile);
     const Amount free = card.free();
     int64_t n = std::min(times(free.core, need.charged.core), times(free.memory, need.charged.memory));
     if (request_.maxClaimsPerCard > 0) n = std::min(n, request_.maxClaimsPerCard - card.claims());

@@ -7,6 +7,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/choice/parameters.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/mig/instances.h"
 #include "controller/scheduler/steps/share_steps.h"
 
 namespace egpu::scheduler {
@@ -26,6 +27,7 @@ struct RequestEntry {
 
 struct Entries {
   std::optional<RequestEntry> gpu, core, memory, tflops;
+  std::optional<mig::InstancesEntry> instances;
 };
 
 Refusal notRepresentable(std::string_view key, std::string message) {
@@ -46,21 +48,33 @@ std::optional<std::string_view> suffixOf(std::string_view key, std::string_view 
 std::optional<Refusal> sortOut(const v1alpha::StringMap& requests, std::string_view provisioner, Entries& entries) {
   for (const auto& [key, text] : requests) {
     std::optional<RequestEntry>* slot = nullptr;
-    if (std::optional<std::string_view> suffix = suffixOf(key, provisioner)) {
-      if (*suffix == keys::kGpu) slot = &entries.gpu;
-      if (*suffix == keys::kGpuCore) slot = &entries.core;
-      if (*suffix == keys::kGpuMemory) slot = &entries.memory;
-      if (*suffix == keys::kTflops) slot = &entries.tflops;
+    const std::optional<std::string_view> resource = suffixOf(key, provisioner);
+    if (resource && resource->starts_with(keys::kMigPrefix) && resource->size() > keys::kMigPrefix.size()) {
+      const auto profile = resource->substr(keys::kMigPrefix.size());
+      if (entries.instances && (entries.instances->profile != profile || entries.instances->text != text))
+        return invalid(fieldOf(key), "a claim has MIG instances of one profile; " +
+                                         std::string(entries.instances->key) + " is requested too");
+      entries.instances = mig::InstancesEntry{key, profile, text};
+      continue;
+    }
+    if (resource) {
+      if (*resource == keys::kGpu) slot = &entries.gpu;
+      if (*resource == keys::kGpuCore) slot = &entries.core;
+      if (*resource == keys::kGpuMemory) slot = &entries.memory;
+      if (*resource == keys::kTflops) slot = &entries.tflops;
     }
     if (!slot) {
       const std::string prefix(provisioner.empty() ? keys::kGroup : provisioner);
       return invalid(fieldOf(key), "unknown key; known: " + prefix + "/gpu, " + prefix + "/gpu-core, " + prefix +
-                                       "/gpu-memory, " + prefix + "/tflops");
+                                       "/gpu-memory, " + prefix + "/tflops, " + prefix + "/mig-<profile>");
     }
     if (*slot && (*slot)->text != text)
       return invalid(fieldOf(key), "disagrees with " + std::string((*slot)->key) + ", which means the same");
     *slot = RequestEntry{key, text};
   }
+  if (entries.instances && requests.size() > 1 && (entries.gpu || entries.core || entries.memory || entries.tflops))
+    return invalid(fieldOf(entries.instances->key),
+                   "the profile gives the amounts of MIG instances: remove the other keys");
   return std::nullopt;
 }
 
@@ -216,6 +230,14 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
   request.models = std::move(p.models);
   request.minMemory = p.minMemory;
 
+  Entries entries;
+  if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries))
+    return std::move(*refusal);
+  if (std::optional<Refusal> refusal = mig::readInstances(entries.instances, cls, request)) return std::move(*refusal);
+  if (entries.instances) {
+    if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
+    return request;
+  }
   if (claim.spec.requests.empty()) {
     if (claim.spec.elasticGPUName.empty())
       return invalid("spec.resources.requests",
@@ -226,9 +248,6 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
     if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
     return request;
   }
-  Entries entries;
-  if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries))
-    return std::move(*refusal);
   if (std::optional<Refusal> refusal = RequestReader(entries, p.memoryUnit, request).run()) return std::move(*refusal);
   if (claim.spec.adminAccess) chargeNothing(request);
   if (std::optional<Refusal> refusal = applySteps(claim, cls, request)) return std::move(*refusal);
@@ -239,6 +258,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
 }  // namespace
 
 std::string isolationOf(const v1alpha::ElasticGPUClass& cls) {
+  if (cls.provisioner == mig::kProvisioner) return "mig";
   const auto it = cls.parameters.find("isolation");
   return it == cls.parameters.end() || it->second.empty() ? "none" : it->second;
 }

@@ -16,6 +16,7 @@ namespace egpu::scheduler {
 struct Amount {
   int64_t core = 0;
   int64_t memory = 0;
+  v1alpha::Slots slots{};  ///< slots of MIG instances, of a granted or charged amount only
   bool operator==(const Amount&) const = default;
 };
 
@@ -30,6 +31,13 @@ struct NodeAmount {
 /// the weights of memory and compute.
 inline constexpr int64_t kUsualMemoryWeight = 700;
 inline constexpr int64_t kAllWeight = 1000;
+
+/// MIG instances of one profile, all on one card.
+struct MigInstances {
+  std::string profile;    ///< key of the profile (mig/placement.h); empty = the request is for no instances
+  int64_t instances = 0;  ///< number
+  bool operator==(const MigInstances&) const = default;
+};
 
 /// How a claim's total is divided over the cards of a node; see choice/split.h.
 enum class Split { none, evenly, fill };
@@ -65,6 +73,7 @@ struct Request {
   /// Class parameter `isolation` of a request for shares; empty = none. All shares of a card have the same mode.
   /// "auto" is the strongest mode of the card's node.
   std::string isolation{};
+  MigInstances mig{};        ///< instead of amounts: those of the profile on the chosen card
   bool adminAccess = false;  ///< admin access: amounts are zero, full cards fit, and nothing is allocated or counted
   std::vector<RemainingQuota> quota;  ///< remaining quotas: cards that would exceed one are excluded
   bool operator==(const Request&) const = default;
@@ -88,6 +97,7 @@ struct Refusal {
 ///   gpu         number of cards, on one node; whole cards, unless another amount gives the share of each
 ///   gpu-core    percent of a card: 1 … 100, or 200, 300, … for whole cards; under `split` the total, any whole percent
 ///   tflops      compute of a card, to three decimals; instead of gpu-core
+///   mig-<profile>  number of MIG instances of the profile, on one card; alone
 ///   gpu-memory  bytes: of each card with `gpu`, otherwise the claim's total; without a suffix in units of the class's
 ///               memoryUnit (GiB by default, or MiB)
 ///
@@ -105,7 +115,8 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
 std::variant<std::vector<Request>, Refusal> makeRequests(const v1alpha::ElasticGPUClaim& claim,
                                                          const v1alpha::ElasticGPUClass& cls);
 
-/// Returns the class parameter `isolation`, "none" by default. Its values are defined by the provisioner.
+/// Returns the class parameter `isolation`, "none" by default; "mig" for a class of MIG instances. The other values are
+/// defined by the provisioner.
 std::string isolationOf(const v1alpha::ElasticGPUClass& cls);
 
 /// Checks the class parameters that the core evaluates; unknown ones belong to the provisioner. Returns nothing or the

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/scheduler/quota/parts_on.h"
+
 namespace egpu::allocator {
 namespace {
 
@@ -50,6 +52,23 @@ TEST_F(QuotaAccountingTest, CountsAllocationsWithAnOwner) {
   quotas.count("d", std::nullopt, "c1", card, {500, 10});
   EXPECT_EQ(used(), 0);
   EXPECT_TRUE(quotas.hasChanges());
+}
+
+TEST_F(QuotaAccountingTest, CardWithoutProfiles_KeepsTheInstancesThatItHad) {
+  const std::vector<v1alpha::MigProfile> profiles{{"1g", 10, 1, 1, {0b11}, false}};
+  card.mig = &profiles;
+  quotas.count("d", claim("a"), "c1", card, {284, 20, {0b11}});
+  const scheduler::MigInstances two{"1g", 2};
+  EXPECT_EQ(quotas.book().find("d", "c1")->mig, two);
+  card.mig = nullptr;
+  quotas.count("d", claim("a"), "c1", card, {284, 20, {0b11}});
+  EXPECT_EQ(quotas.book().find("d", "c1")->mig, two) << "the agent cannot read the card's records";
+  card.known = false;
+  quotas.count("d", claim("a"), "c1", card, {284, 20, {0b11}});
+  EXPECT_EQ(quotas.book().find("d", "c1")->mig, two) << "the card is gone";
+  card.known = true;
+  quotas.count("d", claim("a"), "c1", card, {500, 10});
+  EXPECT_EQ(quotas.book().find("d", "c1")->mig, scheduler::MigInstances{}) << "a share";
 }
 
 TEST_F(QuotaAccountingTest, ExcessIsCheckedBesideHolds) {

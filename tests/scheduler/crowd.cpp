@@ -50,6 +50,8 @@ Crowd::Crowd(uint64_t seed, CrowdShape shape) : random(seed), shape_(shape) {
       if (limiter > 0)
         card.card.attributes[v1alpha::keys::kLimiterAttribute] =
             limiter == 1 ? v1alpha::keys::kLimiterAvailable : "the driver is too old";
+      if (shape.modes && pick(random, 0, 2) == 0)
+        card.card.attributes[v1alpha::keys::kMemoryLimitsAttribute] = v1alpha::keys::kMemoryLimitsAvailable;
       situation.cluster.upsertCard(card);
     }
   }
@@ -103,8 +105,8 @@ Request Crowd::request() {
   if (pick(random, 0, 5) == 0) r.minMemory = 32 * kGi;
   if (pick(random, 0, 4) == 0) r.coreOvercommit = pick(random, 1000, 2000);
   if (pick(random, 0, 4) == 0) r.memoryOvercommit = pick(random, 1000, 2000);
-  static const char* const kModes[] = {"", "", "none", "auto", "limiter", "mps"};
-  if (shape_.modes) r.isolation = kModes[pick(random, 0, 5)];
+  static const char* const kModes[] = {"", "", "none", "auto", "limiter", "mps", "driver"};
+  if (shape_.modes) r.isolation = kModes[pick(random, 0, 6)];
   if (!shape_.limits) return r;
   if (pick(random, 0, 3) == 0) r.maxClaimsPerCard = pick(random, 1, 4);
   if (pick(random, 0, 3) == 0) r.maxClaimsPerNode = pick(random, 1, 8);

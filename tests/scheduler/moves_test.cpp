@@ -211,7 +211,7 @@ TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsCapacity) {
 
 TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
   int64_t limited = 0, limitedRequests = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
     CrowdShape shape = small(seed);
     shape.nodes = 2;
     shape.cardsPerNode = 3;

@@ -13,7 +13,7 @@ namespace egpu::scheduler::testing {
 namespace {
 
 const char* const kPolicies[] = {"binpack", "spread"};
-const char* const kModes[] = {"none", "auto", "limiter", "mps", "hami-core"};
+const char* const kModes[] = {"none", "auto", "limiter", "mps", "hami-core", "driver"};
 
 /// A cluster and its plain model, always changed together.
 class Twin {
@@ -91,7 +91,7 @@ class Twin {
     if (pick(random_, 0, 4) == 0) r.maxClaimsPerNode = pick(random_, 1, 8);
     if (pick(random_, 0, 4) == 0) r.coreOvercommit = pick(random_, 1000, 3000);
     if (pick(random_, 0, 4) == 0) r.memoryOvercommit = pick(random_, 1000, 3000);
-    if (pick(random_, 0, 3) == 0) r.isolation = kModes[pick(random_, 0, 4)];
+    if (pick(random_, 0, 3) == 0) r.isolation = kModes[pick(random_, 0, 5)];
     if (pick(random_, 0, 9) == 0) r.pinnedNode = nodeName(pick(random_, 0, nodes_ - 1));
     if (pick(random_, 0, 9) == 0) {
       const int64_t n = pick(random_, 0, nodes_ - 1);
@@ -185,6 +185,8 @@ class Twin {
     if (odd && pick(random_, 0, 5) == 0) info.card.core = 500;
     info.card.milliTflops = kind == 2 ? 0 : 65'500 * (kind + 1);
     if (pick(random_, 0, 2) > 0) info.card.attributes["limiter"] = pick(random_, 0, 3) > 0 ? "available" : "missing";
+    if (pick(random_, 0, 2) == 0) info.card.attributes["memoryLimits"] = "available";
+    if (pick(random_, 0, 7) == 0) info.card.attributes["computeMode"] = "exclusiveProcess";
     info.healthy = pick(random_, 0, 6) != 0;
     cluster.upsertCard(info);
     world.upsertCard(info);
@@ -370,6 +372,7 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
         info.card.core = remedy.card.core;
         info.card.memory = remedy.card.memory;
         info.card.milliTflops = remedy.card.milliTflops;
+        info.card.attributes = remedy.card.attributes;
         ASSERT_FALSE(decide(cluster, request).fits) << "one card fewer would have done";
         cluster.upsertCard(info);
       }

@@ -48,19 +48,30 @@ bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amoun
   return true;
 }
 
+bool isAvailable(const v1alpha::Card& card, std::string_view attribute) {
+  const auto found = card.attributes.find(attribute);
+  return found != card.attributes.end() && found->second == "available";
+}
+
 /// Returns the isolation mode that the request has on the card; empty = none.
-std::string modeOn(const v1alpha::Card& card, const Request& r) {
-  const auto limiter = card.attributes.find("limiter");
-  const bool limited = limiter != card.attributes.end() && limiter->second == "available";
+std::string modeOn(const PlainCard& plain, const Request& r) {
+  const auto& card = plain.info.card;
   if (r.wholeCards || r.isolation == "none") return {};
-  return r.isolation != "auto" ? r.isolation : limited ? "limiter" : "";
+  if (r.isolation != "auto") return r.isolation;
+  const bool limited = isAvailable(card, "limiter");
+  if (limited && !plain.allocations.empty() && plain.isolation == "limiter") return "limiter";
+  return isAvailable(card, "memoryLimits") ? "driver" : limited ? "limiter" : "";
 }
 
 bool canTakeMode(const PlainCard& plain, const Request& r) {
   if (r.wholeCards) return true;
-  const std::string mode = modeOn(plain.info.card, r);
-  const auto limiter = plain.info.card.attributes.find("limiter");
-  if (mode == "limiter" && limiter != plain.info.card.attributes.end() && limiter->second != "available") return false;
+  const std::string mode = modeOn(plain, r);
+  const auto compute = plain.info.card.attributes.find(std::string_view("computeMode"));
+  if (compute != plain.info.card.attributes.end() && compute->second == "exclusiveProcess" && mode != "mps")
+    return false;
+  if (mode == "driver" && !isAvailable(plain.info.card, "memoryLimits")) return false;
+  if (mode == "limiter" && plain.info.card.attributes.count("limiter") > 0 && !isAvailable(plain.info.card, "limiter"))
+    return false;
   return plain.allocations.empty() || plain.isolation == mode;
 }
 
@@ -186,7 +197,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     std::optional<std::vector<Placement>> placements = std::vector<Placement>();
     if (r.cards > 0) placements = plainChoice(r, all, candidates);
     if (!placements) continue;
-    for (Placement& each : *placements) each.isolation = modeOn(cards.at(each.card).info.card, r);
+    for (Placement& each : *placements) each.isolation = modeOn(cards.at(each.card), r);
     const int64_t fill =
         millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
     const bool byLoad = r.nodePolicy == "compact-first" || r.nodePolicy == "low-load-first";

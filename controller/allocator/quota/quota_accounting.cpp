@@ -3,10 +3,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "controller/scheduler/quota/parts_on.h"
+
 namespace egpu::allocator {
 
-scheduler::QuotaPart quotaPartOf(const scheduler::CardView& card, const scheduler::Amount& charged) {
-  return {std::string(card.model), charged, card.capacity.core, card.milliTflops, card.known};
+namespace {
+
+constexpr int64_t kMaxRemoteGpus = 1024;  ///< a claim cannot request more
+
+/// Instead of a card's name.
+std::string remotePartName(std::size_t number) { return "remote/" + std::to_string(number); }
+
+}  // namespace
+
+std::vector<scheduler::QuotaPart> remoteQuotaParts(const cache::Gpu& device) {
+  int64_t gpus = 1;
+  for (const auto& [key, text] : device.spec.capacity) {
+    const auto quantity =
+        key.ends_with("/" + std::string(v1alpha::keys::kGpu)) ? v1alpha::parseQuantity(text) : std::nullopt;
+    if (quantity) gpus = std::clamp<int64_t>(quantity->ceil(), 1, kMaxRemoteGpus);
+  }
+  return {static_cast<std::size_t>(gpus), scheduler::QuotaPart{}};
+}
+
+void QuotaAccounting::countRemote(const std::optional<scheduler::QuotaClaim>& owner, const cache::Gpu& device) {
+  const auto& holder = device.metadata.uid;
+  if (!owner || !book_.counts(owner->namespace_)) return book_.drop(holder);
+  const auto parts = remoteQuotaParts(device);
+  for (std::size_t i = 0; i < parts.size(); ++i) book_.put(holder, *owner, remotePartName(i), parts[i]);
 }
 
 void QuotaAccounting::setQuotas(const std::string& namespace_, std::vector<scheduler::Quota> quotas) {
@@ -17,19 +43,24 @@ void QuotaAccounting::count(const std::string& holder, const std::optional<sched
                             const std::string& cardName, const scheduler::CardView& card,
                             const scheduler::Amount& charged) {
   if (!owner || !book_.counts(owner->namespace_)) return book_.drop(holder, cardName);
-  auto part = quotaPartOf(card, charged);
-  // The card is gone: its last description counts on.
-  if (const auto* was = book_.find(holder, cardName); was != nullptr && !card.known) {
-    part = *was;
-    part.charged = charged;
+  auto part = scheduler::quotaPartOf(card, charged);
+  // The card is gone, or does not publish its profiles: its last description counts on.
+  if (const auto* was = book_.find(holder, cardName); was != nullptr) {
+    if (card.known && card.mig == nullptr && was->charged == charged) part.mig = was->mig;
+    if (!card.known) {
+      part = *was;
+      part.charged = charged;
+    }
   }
   book_.put(holder, *owner, cardName, part);
 }
 
 void QuotaAccounting::countDevice(const std::string& holder, const scheduler::QuotaAsked& asked,
                                   const cache::Gpu& device) {
-  for (std::size_t i = 0; i < asked.parts.size(); ++i)
-    book_.put(holder, asked.claim, device.spec.cards[i].name, asked.parts[i]);
+  for (std::size_t i = 0; i < asked.parts.size(); ++i) {
+    const bool onCard = i < device.spec.cards.size();
+    book_.put(holder, asked.claim, onCard ? device.spec.cards[i].name : remotePartName(i), asked.parts[i]);
+  }
 }
 
 std::vector<scheduler::RemainingQuota> QuotaAccounting::remaining(const scheduler::QuotaClaim& claim,

@@ -22,8 +22,9 @@
 
 namespace egpu::allocator {
 
-/// Part of a claim on a card, for quotas.
-scheduler::QuotaPart quotaPartOf(const scheduler::CardView& card, const scheduler::Amount& charged);
+/// Parts of a remote device: one per GPU that it stands for, without amounts and model. So a claim of remote GPUs
+/// counts for the keys gpu and claims, in quotas that are not limited to models.
+std::vector<scheduler::QuotaPart> remoteQuotaParts(const cache::Gpu& device);
 
 /// Not thread-safe.
 class QuotaAccounting {
@@ -40,6 +41,8 @@ class QuotaAccounting {
   /// for no claim.
   void count(const std::string& holder, const std::optional<scheduler::QuotaClaim>& owner, const std::string& cardName,
              const scheduler::CardView& card, const scheduler::Amount& charged);
+  /// Records a remote device. owner: as in count().
+  void countRemote(const std::optional<scheduler::QuotaClaim>& owner, const cache::Gpu& device);
   /// Records the parts of an existing device that the claim is about to get, until drop(). holder: uid of the
   /// assumption.
   void countDevice(const std::string& holder, const scheduler::QuotaAsked& asked, const cache::Gpu& device);

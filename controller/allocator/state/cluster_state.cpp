@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/remote.h"
 #include "api/v1alpha/size.h"
 
 namespace egpu::allocator {
@@ -36,7 +37,7 @@ bool isChargedLess(const cache::Stores& stores, const cache::Gpu& device, const 
   constexpr int64_t kWholeCore = 1000;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
     const auto part = v1alpha::cardCharged(device, i);
-    if (part.name == card && part.chargedCore == kWholeCore && part.memory < memory)
+    if (part.name == card && part.chargedCore == kWholeCore && part.slots.empty() && part.memory < memory)
       return takesAllMemory(stores, device);
   }
   return false;
@@ -89,6 +90,23 @@ std::optional<std::string_view> isolationOf(const std::unordered_map<std::string
   for (const auto& each : assumed->second.cards)
     if (each.card == card) return each.isolation;
   return std::nullopt;
+}
+
+scheduler::QuotaClaim quotaClaim(const std::string& name, std::string id, const std::string& className) {
+  return {name.substr(0, name.find('/')), name, std::move(id), className};
+}
+
+/// The claim that the device names; nullopt if it names none.
+std::optional<scheduler::QuotaClaim> ownerOf(const cache::Gpu& device) {
+  const auto& ref = device.spec.claimRef;
+  if (!ref) return std::nullopt;
+  const auto name = ref->namespace_ + "/" + ref->name;
+  return quotaClaim(name, ref->reserves() ? "name/" + name : ref->uid, device.spec.className);
+}
+
+/// Updates the quotas' usage by the device if it is remote. It has no allocations.
+void countRemote(QuotaAccounting& quotas, const cache::Gpu& device) {
+  if (!quotas.empty() && v1alpha::isRemote(device)) quotas.countRemote(ownerOf(device), device);
 }
 
 }  // namespace
@@ -151,7 +169,7 @@ void ClusterState::refreshCard(const std::string& name, const cache::Gpu* before
   if (object) {
     for (const auto& [uid, entry] : object->spec.allocations) {
       cluster_.reportHolderIfUnknown(uid, entry.claim);
-      updateAllocation(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
+      updateAllocation(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory, entry.slots});
     }
     if (noteMode(cluster_, *object)) hasFreed_ = true;
     updateSchedulability(card);
@@ -178,6 +196,7 @@ void ClusterState::refreshDevice(const std::string& name) {
     if (fresh || was->spec.nodeName != device->spec.nodeName || isCommitted(*was) != isCommitted(*device))
       for (const auto* card : entry.second.cards) updateSchedulability(*card);
     if (!fresh && cluster_.hasListener()) cluster_.reportHolder(holderOf(stores_, *device));
+    if (!fresh && was->spec.claimRef != device->spec.claimRef) countRemote(quotas_, *device);
     if (!fresh && was->spec.claimRef != device->spec.claimRef)
       for (auto* const card : entry.second.cards)
         if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
@@ -194,19 +213,13 @@ void ClusterState::countForQuotas() {
   if (!quotas_.mustRecount()) return;
   for (const auto& card : cards_)
     for (const auto& held : card.second.held) count(card, held);
+  for (const auto& [name, device] : devices_) countRemote(quotas_, *device.object);
 }
 
 std::optional<scheduler::QuotaClaim> ClusterState::ownerOf(const CardEntry& card, const HeldAllocation& held) const {
   const auto& uid = held.amounts.uid();
-  const auto named = [](const std::string& name, std::string id, const std::string& className) {
-    return scheduler::QuotaClaim{name.substr(0, name.find('/')), name, std::move(id), className};
-  };
-  if (held.device) {
-    const auto& spec = held.device->second.object->spec;
-    if (!spec.claimRef) return std::nullopt;
-    const auto name = spec.claimRef->namespace_ + "/" + spec.claimRef->name;
-    return named(name, spec.claimRef->reserves() ? "name/" + name : spec.claimRef->uid, spec.className);
-  }
+  const auto named = quotaClaim;
+  if (held.device) return allocator::ownerOf(*held.device->second.object);
   if (held.amounts.hasSource(AllocationSource::assumed)) {
     const auto decided = assumptions_.find(uid.substr(kAssumed.size()));
     if (decided == assumptions_.end()) return std::nullopt;
@@ -244,6 +257,7 @@ void ClusterState::addDevice(DeviceEntry& entry) {
     if (std::find(state.cards.begin(), state.cards.end(), card) == state.cards.end()) state.cards.push_back(card);
   }
   chargeDevice(entry);
+  countRemote(quotas_, device);
 }
 
 void ClusterState::chargeDevice(DeviceEntry& entry) {
@@ -251,7 +265,7 @@ void ClusterState::chargeDevice(DeviceEntry& entry) {
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
     const auto part = v1alpha::cardCharged(device, i);
     updateAllocation(*cards_.find(part.name), device.metadata.uid, AllocationSource::device,
-                     Amount{part.chargedCore, part.chargedMemory}, &entry);
+                     Amount{part.chargedCore, part.chargedMemory, part.slots}, &entry);
   }
 }
 
@@ -272,6 +286,7 @@ void ClusterState::removeDevice(DeviceStates::iterator known) {
   forgetResize(uid);
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) updateAllocation(*card, uid, AllocationSource::device, std::nullopt);
+  if (v1alpha::isRemote(*known->second.object)) quotas_.drop(uid);
   ages_.forget(uid);
   cluster_.forgetHolder(uid);
   devices_.erase(known);

@@ -16,7 +16,8 @@ class DemandStatistics {
   static constexpr std::size_t kMaxClaims = 65'536;
 
   void record(ObservedCluster& cluster, const std::string& claimUid, const scheduler::Request& request) {
-    if (request.adminAccess) return;  // takes no capacity
+    if (request.adminAccess) return;           // takes no capacity
+    if (!request.mig.profile.empty()) return;  // takes capacity that no other request can have
     if (recorded_.size() >= kMaxClaims) recorded_.clear();
     if (recorded_.insert(claimUid).second) cluster.observe(request);
   }

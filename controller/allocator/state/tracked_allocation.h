@@ -1,6 +1,6 @@
 // Allocation of one card to one device, or to one assumed decision. Three sources report it: the card's ledger entry,
 // the device object, and the assume cache. While watch events are in flight they may differ; the effective amount is
-// the component-wise maximum.
+// the component-wise maximum, with the slots of all three.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +42,7 @@ class TrackedAllocation {
       if (!amount) continue;
       sum.core = std::max(sum.core, amount->core);
       sum.memory = std::max(sum.memory, amount->memory);
+      sum.slots = sum.slots.with(amount->slots);
     }
     return sum;
   }

@@ -4,6 +4,7 @@
 //   0: used   0 / 0         fill 0
 //   1: used 600 / 8 GiB     fill 600,000 + 250,000 = 850,000   chosen
 //   2: used 800 / 8 GiB     does not fit: 200 milli-cards free
+// MIG instances: the fullest of the cards on which they make the fewest other placements impossible.
 // Split evenly: among sets that are equally even and of equal size, the one with the least capacity. Split by fill: see
 // split.h.
 #pragma once
@@ -18,6 +19,7 @@ inline bool chooseFullest(const Offer& offer, Chosen& chosen) {
   return chooseRanked(offer, chosen, [](const CardCandidate& card) { return fillOf(card.used, card.capacity); });
 }
 
-inline constexpr CardPolicy kBinpack{"binpack", chooseFullest, divideOverTightest};
+inline constexpr CardPolicy kBinpack{
+    .name = "binpack", .choose = chooseFullest, .divide = divideOverTightest, .byPlacementLoss = true};
 
 }  // namespace egpu::scheduler::card_policy

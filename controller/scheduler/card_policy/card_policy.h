@@ -55,6 +55,9 @@ struct CardPolicy {
   bool byLoad = false;
   /// Machine whose fixed sets apply on every node; `other`: those of the machine that the node is recognised as.
   topology::Machine machine = topology::Machine::other;
+  /// The policy keeps large free parts of cards. For MIG instances, the cards with the least loss of placements
+  /// (mig/placement.h) are offered to it, so that it only decides between equal ones.
+  bool byPlacementLoss = false;
   topology::Machine machineOf(const NodeRecord& node) const {
     return machine == topology::Machine::other ? node.machine : machine;
   }

@@ -24,6 +24,28 @@ void CardChoice::collect(const NodeRecord& node) {
       candidates_.push_back({id, place, state_.usedOf(id), state_.capacityOf(id)});
 }
 
+v1alpha::Slots CardChoice::slotsOn(const CardRecord& card) {
+  const auto& profiles = state_.types[card.type].mig;
+  const auto slots =
+      mig::chooseSlots(profiles, *needs_.of(card.type).profile, request_.mig.instances, card.left.used());
+  return slots.value_or(v1alpha::Slots{});
+}
+
+void CardChoice::keepLeastLoss() {
+  if (candidates_.size() < 2) return;
+  std::vector<int64_t> losses;
+  losses.reserve(candidates_.size());
+  for (const CardCandidate& candidate : candidates_) {
+    const CardRecord& card = state_.cards[candidate.card];
+    losses.push_back(mig::placementLoss(state_.types[card.type].mig, card.left.used(), slotsOn(card)));
+  }
+  const int64_t least = *std::min_element(losses.begin(), losses.end());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    if (losses[i] == least) candidates_[kept++] = candidates_[i];
+  candidates_.resize(kept);
+}
+
 bool CardChoice::applyPolicy(const NodeRecord& node, Chosen& chosen) {
   const auto wanted = static_cast<std::size_t>(request_.cards);
   if (candidates_.size() < wanted) return false;
@@ -85,6 +107,7 @@ bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int6
   picks.clear();
   if (request_.cards == 0) return true;
   collect(node);
+  if (policy_.byPlacementLoss && !request_.mig.profile.empty()) keepLeastLoss();
   chosen_.cards.clear();
   chosen_.linkGap = 0;
   std::vector<Amount> granted;
@@ -103,11 +126,18 @@ bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int6
     if (total_) {
       picks.push_back({id, granted[i], chargedFor(granted[i], request_)});
     } else {
-      const Need& need = needs_.of(state_.cards[id].type);
+      const CardRecord& card = state_.cards[id];
+      const Need& need = needs_.of(card.type);
       picks.push_back({id, need.granted, need.charged});
+      if (need.profile != nullptr) picks.back().granted.slots = picks.back().charged.slots = slotsOn(card);
     }
   }
   return true;
+}
+
+MigInstances CardChoice::instancesOn(CardId id) {
+  const auto* profile = needs_.of(state_.cards[id].type).profile;
+  return profile == nullptr ? MigInstances{} : MigInstances{profile->name, request_.mig.instances};
 }
 
 Decision CardChoice::choose(const NodeRecord& node) {
@@ -120,7 +150,7 @@ Decision CardChoice::choose(const NodeRecord& node) {
   for (const Pick& pick : picks)
     decision.placements.push_back({std::string(state_.cardName(pick.card)), std::string(state_.cardUuid(pick.card)),
                                    pick.granted, pick.charged, pick.card,
-                                   isolationOf(state_.cards[pick.card], request_)});
+                                   isolationOf(state_.cards[pick.card], request_), instancesOn(pick.card)});
   return decision;
 }
 

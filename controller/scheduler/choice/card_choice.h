@@ -31,7 +31,13 @@ class CardChoice {
 
  private:
   bool canHold(CardId id);
+  /// Returns the request's MIG instances on the card, none if it requests none.
+  MigInstances instancesOn(CardId id);
   void collect(const NodeRecord& node);
+  /// Returns the slots that the request's MIG instances get on a card that can hold them.
+  v1alpha::Slots slotsOn(const CardRecord& card);
+  /// Drops the collected cards on which the request's MIG instances would lose more placements than on another one.
+  void keepLeastLoss();
   /// Lets the policy choose among the collected cards. Returns false if too few fit, or a pinned one does not.
   bool applyPolicy(const NodeRecord& node, Chosen& chosen);
   /// Returns the capacities of the collected cards for a total to be divided, and drops cards without capacity.

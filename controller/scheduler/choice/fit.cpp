@@ -6,6 +6,7 @@
 
 #include "controller/scheduler/choice/parameters.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/mig/instances.h"
 #include "controller/scheduler/quota/quota.h"
 
 namespace egpu::scheduler {
@@ -19,15 +20,34 @@ int64_t saturate(__int128 value) {
 /// True if the quotas allow the wanted number of cards of this type. For a total to be divided only the smallest part
 /// is checked; the whole is counted after the division.
 bool withinQuota(const CardType& type, const Request& request, const Amount& charged) {
-  const auto wants = quotaAmounts(divides(request) ? 1 : request.cards, charged, type.core, type.milliTflops);
+  auto wants = quotaAmounts(divides(request) ? 1 : request.cards, charged, type.core, type.milliTflops);
+  wants[static_cast<std::size_t>(QuotaKey::instances)] = request.mig.instances;
   for (const auto& quota : request.quota) {
     if (!anyOf(quota.models, type.model)) continue;
+    if (!quota.profile.empty() && quota.profile != request.mig.profile) continue;
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (quota.left[i] && wants[i] > 0 && wants[i] > *quota.left[i]) return false;
     const bool counted = type.milliTflops > 0 || charged.core == 0;
     if (quota.left[static_cast<std::size_t>(QuotaKey::tflops)] && !counted) return false;
   }
   return true;
+}
+
+/// Amounts of MIG instances on a card of this type. The driver enforces them, so they are charged as they are granted.
+Need needOfInstances(const CardType& type, const Request& request) {
+  Need need;
+  need.profile = mig::findProfile(type.mig, request.mig.profile);
+  if (need.profile == nullptr) {
+    need.verdict = TypeVerdict::noProfile;
+    return need;
+  }
+  const int64_t n = request.mig.instances;
+  need.granted = need.charged = mig::amountOf(*need.profile, n, type.core);
+  if (!mig::canPlace(*need.profile, n, {}))
+    need.verdict = TypeVerdict::tooSmall;
+  else if (!withinQuota(type, request, need.charged))
+    need.verdict = TypeVerdict::overQuota;
+  return need;
 }
 
 }  // namespace
@@ -68,8 +88,11 @@ ModeId modeOf(const Cluster::State& state, const Request& request) {
 }
 
 std::string resolvedIsolation(const CardRecord& card, std::string_view parameter) {
-  const bool limited = card.limiter == static_cast<uint32_t>(LimiterSupport::available);
-  const std::string_view mode = parameter != "auto" ? parameter : limited ? "limiter" : "none";
+  std::string_view mode = parameter;
+  if (parameter == "auto") {
+    const ModeId resolved = resolvedMode(card, kAutoMode);
+    mode = resolved == kDriverLimits ? "driver" : resolved == kLimiter ? "limiter" : "none";
+  }
   return mode == "none" ? std::string() : std::string(mode);
 }
 
@@ -88,6 +111,12 @@ Need needOn(const CardType& type, const Request& request) {
     need.verdict = TypeVerdict::belowMinMemory;
     return need;
   }
+  const bool wantsInstances = !request.mig.profile.empty();
+  if (wantsInstances == type.mig.empty() && !request.adminAccess) {
+    need.verdict = wantsInstances ? TypeVerdict::notInMigMode : TypeVerdict::inMigMode;
+    return need;
+  }
+  if (wantsInstances) return needOfInstances(type, request);
   if (request.wholeCards) {
     // A whole card is charged whole, so that overcommit never lets another claim onto it.
     need.granted = need.charged = {type.core, type.memory};

@@ -11,14 +11,26 @@
 namespace egpu::scheduler {
 
 /// Why a card type can never hold a request, even if the card is empty.
-enum class TypeVerdict { suits, otherModel, belowMinMemory, noRating, tooSmall, overQuota };
+/// inMigMode: only instances of it can be allocated. notInMigMode, noProfile: the request is for MIG instances.
+enum class TypeVerdict {
+  suits,
+  otherModel,
+  belowMinMemory,
+  inMigMode,
+  notInMigMode,
+  noProfile,
+  noRating,
+  tooSmall,
+  overQuota
+};
 
 /// Amounts of a request on one card of a type; for a total to be divided (split.h), those of the smallest part.
 struct Need {
   TypeVerdict verdict = TypeVerdict::suits;
   Amount granted;  ///< also set for tooSmall and overQuota, so that reports can use it
   Amount charged;
-  ModeId mode = kAnyMode;  ///< of the request
+  ModeId mode = kAnyMode;                        ///< of the request
+  const v1alpha::MigProfile* profile = nullptr;  ///< profile of a request for MIG instances; valid as long as the type
   bool possible() const { return verdict == TypeVerdict::suits; }
 };
 
@@ -37,18 +49,31 @@ Need needOn(const CardType& type, const Request& request);
 
 /// Returns the isolation mode of the request.
 ModeId modeOf(const Cluster::State& state, const Request& request);
-/// Returns the mode that a request of this mode has on the card: "auto" is the limiter if the card's node has it.
+/// Returns the mode that a request of this mode has on the card. "auto" is the driver's memory limits if the card has
+/// them, else the limiter if the card's node has it, else none. The shares of a card that are limited in one of these
+/// ways get further ones, so that a new driver does not close the card to them.
 inline ModeId resolvedMode(const CardRecord& card, ModeId requested) {
   if (requested != kAutoMode) return requested;
-  return card.limiter == static_cast<uint32_t>(LimiterSupport::available) ? kLimiter : kNoIsolation;
+  const bool hasLimiter = card.limiter == static_cast<uint32_t>(LimiterSupport::available);
+  if (hasLimiter && !card.empty() && card.mode == kLimiter) return kLimiter;
+  if (card.memoryLimits) return kDriverLimits;
+  return hasLimiter ? kLimiter : kNoIsolation;
 }
 /// Returns the name of the mode that the class parameter `isolation` gives on the card; empty = none.
 std::string resolvedIsolation(const CardRecord& card, std::string_view parameter);
 /// Returns the mode of the request's share of the card; empty = none, or a whole card.
 std::string isolationOf(const CardRecord& card, const Request& request);
-/// True if the card's node offers the mode of the request.
+/// True if the compute mode of the card admits a single process, and the request is for a share: its containers can
+/// have more. With MPS, the single process is the daemon.
+inline bool isTooExclusive(const CardRecord& card, ModeId requested) {
+  return card.exclusive && requested != kAnyMode && requested != kMps;
+}
+/// True if the card offers the mode of the request.
 inline bool offersMode(const CardRecord& card, ModeId requested) {
-  return card.limiter != static_cast<uint32_t>(LimiterSupport::missing) || resolvedMode(card, requested) != kLimiter;
+  if (isTooExclusive(card, requested)) return false;
+  const ModeId mode = resolvedMode(card, requested);
+  if (mode == kDriverLimits) return card.memoryLimits;
+  return card.limiter != static_cast<uint32_t>(LimiterSupport::missing) || mode != kLimiter;
 }
 /// True if the card's shares have another mode than the request: all of them would have to leave.
 inline bool hasOtherMode(const CardRecord& card, ModeId requested) {
@@ -63,12 +88,18 @@ inline bool cardHasCapacity(const CardRecord& card, const Amount& charged, const
   if (request.maxClaimsPerCard > 0 && card.claims() >= request.maxClaimsPerCard) return false;
   if (request.wholeCards) return card.empty();
   const Amount free = card.free();
-  return free.core >= charged.core && free.memory >= charged.memory;
+  return free.core >= charged.core && free.memory >= charged.memory && !card.left.used().overlaps(charged.slots);
+}
+
+/// True if the card has free slots for the request's MIG instances, or it has none.
+inline bool hasSlots(const CardRecord& card, const Need& need, const Request& request) {
+  return need.profile == nullptr || mig::canPlace(*need.profile, request.mig.instances, card.left.used());
 }
 
 /// True if the card can hold the need now. The type's verdict must be `suits`.
 inline bool canHold(const CardRecord& card, const Need& need, const Request& request) {
-  return card.healthy && canTakeMode(card, need.mode) && cardHasCapacity(card, need.charged, request);
+  return card.healthy && canTakeMode(card, need.mode) && cardHasCapacity(card, need.charged, request) &&
+         hasSlots(card, need, request);
 }
 
 /// True if the request's pinned cards allow this card: it is one of them, or further cards are wanted and it is on

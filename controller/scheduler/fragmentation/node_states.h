@@ -13,13 +13,14 @@ namespace egpu::scheduler::fragmentation {
 struct CardState {
   TypeId type = kNone;
   Amount free;
-  bool empty = true;      ///< without holders
-  uint8_t isolation = 0;  ///< LimiterSupport of its node and, unless it is empty, the mode of its shares
+  bool empty = true;       ///< without holders
+  uint16_t isolation = 0;  ///< modes that it offers and, unless it is empty, the mode of its shares
   bool operator==(const CardState&) const = default;
 };
 inline CardState readCard(const CardRecord& card) {
   const uint32_t mode = card.empty() ? 0 : card.mode;
-  return {card.type, card.free(), card.empty(), static_cast<uint8_t>(card.limiter << 5u | mode)};
+  return {card.type, card.free(), card.empty(),
+          static_cast<uint16_t>(card.exclusive << 8u | card.memoryLimits << 7u | card.limiter << 5u | mode)};
 }
 
 struct NodeState {

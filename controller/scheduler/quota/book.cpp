@@ -1,6 +1,7 @@
 #include "controller/scheduler/quota/book.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace egpu::scheduler {
@@ -28,7 +29,8 @@ bool allRated(const Quota& quota, const std::vector<QuotaPart>& parts) {
 }  // namespace
 
 QuotaAmounts QuotaBook::contribution(const Quota& quota, const Holder& holder) {
-  return classCounts(quota, holder.className) ? quotaAmounts(holder.plain(), quota.models) : QuotaAmounts{};
+  return classCounts(quota, holder.className) ? quotaAmounts(holder.plain(), quota.models, quota.profile)
+                                              : QuotaAmounts{};
 }
 
 QuotaAmounts QuotaBook::contribution(const Quota& quota, const Holder& claim, std::string_view holder) {
@@ -57,7 +59,8 @@ void QuotaBook::setQuotas(const std::string& namespace_, std::vector<Quota> quot
     changed_[namespace_] = true;
     return;
   }
-  std::sort(quotas.begin(), quotas.end(), [](const Quota& a, const Quota& b) { return a.name < b.name; });
+  std::sort(quotas.begin(), quotas.end(),
+            [](const Quota& a, const Quota& b) { return std::tie(a.name, a.profile) < std::tie(b.name, b.profile); });
   if (known != spaces_.end() &&
       std::equal(quotas.begin(), quotas.end(), known->second.quotas.begin(), known->second.quotas.end(),
                  [](const Quota& a, const Counted& b) { return a == b.quota; }))
@@ -160,7 +163,7 @@ void QuotaBook::hold(const std::vector<QuotaHold>& holds) {
     holdsIn_.insert(owner.claim.namespace_);
     for (auto& counted : space->second.quotas) {
       if (classCounts(counted.quota, owner.claim.className)) {
-        add(counted.held, quotaAmounts(owner.parts, counted.quota.models), 1);
+        add(counted.held, quotaAmounts(owner.parts, counted.quota.models, counted.quota.profile), 1);
         add(counted.held, givenUp(space->second, counted.quota, owner), -1);
         counted.heldFor.push_back(owner.claim.name);
       }
@@ -209,9 +212,10 @@ std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
     add(others, has(*space, quota, claim.id), -1);
     for (const auto& each : besides) {
       add(others, givenUp(*space, quota, each), -1);
-      if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
+      if (classCounts(quota, each.claim.className))
+        add(others, quotaAmounts(each.parts, quota.models, quota.profile), 1);
     }
-    RemainingQuota rest{quota.models, quota.perClaim};
+    RemainingQuota rest{quota.models, quota.perClaim, quota.profile};
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (quota.hard[i]) {
         const int64_t left = *quota.hard[i] - others[i];
@@ -225,7 +229,7 @@ std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
 void QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own, const QuotaAmounts& others,
                       const std::function<bool(QuotaExcess)>& visit) {
   if (!classCounts(quota, asked.claim.className)) return;
-  const auto wants = quotaAmounts(asked.parts, quota.models);
+  const auto wants = quotaAmounts(asked.parts, quota.models, quota.profile);
   for (std::size_t i = 0; i < kQuotaKeys; ++i) {
     const auto key = static_cast<QuotaKey>(i);
     const auto &single = quota.perClaim[i], &total = quota.hard[i];
@@ -243,6 +247,7 @@ void QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAm
     excess.models = quota.models;
     excess.unrated = unrated;
     excess.own = own[i];
+    excess.profile = quota.profile;
     if (visit(std::move(excess))) return;
   }
 }
@@ -263,7 +268,8 @@ std::optional<QuotaExcess> QuotaBook::excess(const std::vector<QuotaAsked>& aske
         return found = true;
       });
       if (found) break;
-      if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
+      if (classCounts(quota, each.claim.className))
+        add(others, quotaAmounts(each.parts, quota.models, quota.profile), 1);
     }
     if (!found) continue;
     first->version = space->version;
@@ -297,7 +303,8 @@ std::optional<std::vector<QuotaLack>> QuotaBook::lacks(const std::vector<QuotaAs
         return never = never || excess.perClaim || excess.unrated;
       });
       if (never) return std::nullopt;
-      if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
+      if (classCounts(quota, each.claim.className))
+        add(others, quotaAmounts(each.parts, quota.models, quota.profile), 1);
     }
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (max[i] > 0) lacks.push_back({q, static_cast<QuotaKey>(i), max[i]});
@@ -325,11 +332,18 @@ void QuotaBook::refused(std::string_view namespace_) {
 }
 
 std::optional<QuotaAmounts> QuotaBook::used(std::string_view namespace_, std::string_view quota) const {
+  const auto all = usage(namespace_, quota);
+  const auto found = all.find("");
+  return found == all.end() ? std::nullopt : std::optional(found->second);
+}
+
+QuotaUsage QuotaBook::usage(std::string_view namespace_, std::string_view quota) const {
+  QuotaUsage usage;
   const auto* space = spaceOf(namespace_);
-  if (space == nullptr) return std::nullopt;
+  if (space == nullptr) return usage;
   for (const auto& counted : space->quotas)
-    if (counted.quota.name == quota) return counted.used;
-  return std::nullopt;
+    if (counted.quota.name == quota) usage[counted.quota.profile] = counted.used;
+  return usage;
 }
 
 std::vector<QuotaBook::Share> QuotaBook::sharesOf(const QuotaExcess& excess) const {
@@ -341,7 +355,7 @@ std::vector<QuotaBook::Share> QuotaBook::sharesOf(const QuotaExcess& excess) con
                        [&id](const QuotaAsked& each) { return each.claim.id == id || each.insteadOf == id; });
   };
   for (const auto& counted : space->quotas) {
-    if (counted.quota.name != excess.quota) continue;
+    if (counted.quota.name != excess.quota || counted.quota.profile != excess.profile) continue;
     for (const auto& [id, claim] : space->claims)
       if (const int64_t amount = contribution(counted.quota, claim)[static_cast<std::size_t>(excess.key)];
           amount > 0 && !asks(id))

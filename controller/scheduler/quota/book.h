@@ -29,7 +29,7 @@ struct QuotaHold {
 
 /// Amount by which one key of one quota is exceeded.
 struct QuotaLack {
-  std::size_t quota = 0;  ///< position among the namespace's quotas, by name
+  std::size_t quota = 0;  ///< position among the namespace's quotas, by name and profile
   QuotaKey key = QuotaKey::gpu;
   int64_t amount = 0;
   bool operator==(const QuotaLack&) const = default;
@@ -90,6 +90,8 @@ class QuotaBook {
 
   /// Usage of all claims that the quota counts. nullopt: no such quota.
   std::optional<QuotaAmounts> used(std::string_view namespace_, std::string_view quota) const;
+  /// As used(), with the usage of each profile that the quota limits. Empty: no such quota.
+  QuotaUsage usage(std::string_view namespace_, std::string_view quota) const;
   /// Returns the largest holders of the exceeded quota except the requesting claims, "default/a 40Gi, default/b 4Gi and
   /// 3 more"; empty if there are none.
   std::string holders(const QuotaExcess& excess, std::size_t max) const;

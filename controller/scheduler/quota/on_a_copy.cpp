@@ -3,13 +3,14 @@
 #include <set>
 #include <utility>
 
+#include "controller/scheduler/quota/parts_on.h"
+
 namespace egpu::scheduler {
 
 namespace {
 
 QuotaPart partOf(const Cluster& cluster, const std::string& card, const Amount& charged) {
-  const auto view = cluster.findCard(card);
-  return {std::string(view.model), charged, view.capacity.core, view.milliTflops, view.known};
+  return quotaPartOf(cluster.findCard(card), charged);
 }
 
 /// Returns the models of one decision in forecast()'s form, "A|B".

@@ -5,15 +5,22 @@
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/mig/instances.h"
 
 namespace egpu::scheduler {
+
+QuotaPart quotaPartOf(const CardView& card, const Amount& charged) {
+  QuotaPart part{std::string(card.model), charged, card.capacity.core, card.milliTflops, card.known};
+  if (card.mig != nullptr) part.mig = mig::findInstances(*card.mig, card.capacity.core, charged);
+  return part;
+}
 
 std::optional<std::vector<QuotaPart>> partsOn(const CardType& type, const Request& request) {
   auto free = request;
   free.quota.clear();
   const Need need = needOn(type, free);
   if (!need.possible()) return std::nullopt;
-  QuotaPart part{std::string(type.model), need.charged, type.core, type.milliTflops, true};
+  QuotaPart part{std::string(type.model), need.charged, type.core, type.milliTflops, true, request.mig};
   if (!divides(request)) return std::vector<QuotaPart>(static_cast<std::size_t>(request.cards), part);
   const SplitTotal total(request);
   part.charged = chargedFor(total.maxAmount(type, total.steps()), request);

@@ -1,4 +1,4 @@
-// Quota usage of a request before its cards are chosen. Pure.
+// Quota usage of an allocation, and of a request before its cards are chosen. Pure.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,9 @@
 #include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
+
+/// Returns the part of an allocation on the card.
+QuotaPart quotaPartOf(const CardView& card, const Amount& charged);
 
 /// Returns the parts of the request if all its cards were of this type. For a total to be divided: one part with the
 /// whole total. nullopt: no such card could hold it.

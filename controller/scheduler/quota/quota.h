@@ -13,6 +13,7 @@
 
 namespace egpu::scheduler {
 
+/// The limits of a quota object. Its limits of MIG instances are further values, one for each profile.
 struct Quota {
   std::string name;
   QuotaLimits hard;                  ///< total limits of all claims that count
@@ -20,6 +21,7 @@ struct Quota {
   std::vector<std::string> classes;  ///< classes whose claims count; empty = all
   std::vector<std::string> models;   ///< card models that count; empty = all
   bool refuse = false;               ///< claims that exceed it are refused instead of waiting
+  std::string profile{};  ///< key of the profile (mig/placement.h) whose instances it limits; empty = all other limits
   bool operator==(const Quota&) const = default;
 };
 
@@ -30,6 +32,7 @@ struct QuotaPart {
   int64_t cardCore = 0;    ///< core of the whole card, milli-cards
   int64_t cardTflops = 0;  ///< rating of the whole card, thousandths of a TFLOPS; 0 = unknown, counts as 0
   bool knowsModel = true;  ///< false: the card does not exist any more; the part counts for every model
+  MigInstances mig{};      ///< its MIG instances
   bool operator==(const QuotaPart&) const = default;
 };
 
@@ -67,6 +70,9 @@ struct QuotaExcess {
   std::vector<std::string> heldFor{};  ///< names of those claims
   std::vector<QuotaAsked> asked{};     ///< the checked requests: of this claim and of those decided with it
   bool others = false;                 ///< further keys or quotas are exceeded
+  std::string profile{};               ///< Quota::profile
+  /// Returns the exceeded resource as written in a quota: "gpu-memory", "mig-1g.5gb".
+  std::string resource() const;
   /// True if the claim waits, because releases of other claims may bring it within its quotas.
   bool releasesMayHelp() const { return !refuse && !perClaim && !unrated; }
   /// Returns the excess in the key's unit.
@@ -80,10 +86,14 @@ struct QuotaExcess {
   std::string heldForText() const;
 };
 
-/// Reads an object's limits; values that the API would reject count as zero.
-Quota readQuota(const v1alpha::ElasticGPUQuota& object);
+/// Reads an object's limits of MIG instances of one profile (a key), or all its other limits; values that the API would
+/// reject count as zero.
+Quota readQuota(const v1alpha::ElasticGPUQuota& object, const std::string& profile = {});
+/// Reads all limits of an object: first those without a profile.
+std::vector<Quota> readQuotas(const v1alpha::ElasticGPUQuota& object);
 
-std::string_view nameOf(QuotaKey key);
+/// Returns the resource as written in a quota: "gpu-memory"; with a profile: "mig-1g.5gb".
+std::string nameOf(QuotaKey key, std::string_view profile = {});
 /// Returns the amount as written in a quota: 4, 150, 40Gi, 312.5. Core has at most one decimal.
 std::string quotaText(QuotaKey key, int64_t amount);
 
@@ -96,7 +106,8 @@ inline bool anyOf(const std::vector<std::string>& names, std::string_view name) 
 
 /// Amounts of one claim with `cards` cards, each with `charged`.
 QuotaAmounts quotaAmounts(int64_t cards, const Amount& charged, int64_t cardCore, int64_t cardTflops);
-/// Amounts of the parts under a quota's models, as one claim; zero if no part counts.
-QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector<std::string>& models);
+/// Amounts of the parts under a quota's models and profile, as one claim; zero if no part counts.
+QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector<std::string>& models,
+                          std::string_view profile = {});
 
 }  // namespace egpu::scheduler

@@ -103,7 +103,7 @@ class Within {
 
   /// Excludes the models of the chosen cards that the excess counts.
   RemainingQuota without(const std::vector<Decision>& decisions, const QuotaExcess& excess) const {
-    RemainingQuota remaining;
+    RemainingQuota remaining{{}, {}, excess.profile};
     for (const auto& decision : decisions)
       for (const auto& placement : decision.placements) {
         std::string model(cluster_.findCard(placement.card).model);
@@ -128,7 +128,7 @@ std::vector<QuotaPart> partsOf(const Cluster& cluster, const Decision& decision)
   std::vector<QuotaPart> parts;
   for (const auto& placement : decision.placements) {
     const auto card = cluster.findCard(placement.card);
-    parts.push_back({std::string(card.model), placement.charged, card.capacity.core, card.milliTflops, true});
+    parts.push_back(quotaPartOf(card, placement.charged));
   }
   return parts;
 }

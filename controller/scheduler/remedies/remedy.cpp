@@ -4,12 +4,14 @@
 #include <optional>
 #include <tuple>
 
+#include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/parameters.h"
 #include "controller/scheduler/remedies/amount_text.h"
 #include "controller/scheduler/remedies/each_node.h"
 #include "controller/scheduler/remedies/freeing.h"
+#include "controller/scheduler/remedies/instances.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
 
@@ -84,6 +86,7 @@ class Searching {
     std::vector<Remedy> found;
     // A request without cards lacks only CPU or memory, which other pods must release.
     if (request_.cards == 0 || decide(cluster_, request_, suits_).fits) return found;
+    if (!request_.mig.profile.empty()) return findInstanceRemedies(cluster_, request_, suits_, pause_);
     if (std::optional<Remedy> r = ask()) found.push_back(std::move(*r));
     if (std::optional<Remedy> r = release()) found.push_back(std::move(*r));
     if (!found.empty() || !request_.pinnedCards.empty()) return found;
@@ -302,6 +305,9 @@ class Searching {
                                            v1alpha::formatThousandths(remedy.card.milliTflops) + " TFLOPS"
                                      : "") +
         (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
+    if (modeOf(state_, request_) != kDriverLimits) return remedy;
+    remedy.card.attributes[std::string(v1alpha::keys::kMemoryLimitsAttribute)] = v1alpha::keys::kMemoryLimitsAvailable;
+    remedy.text += ", with the driver's memory limits";
     return remedy;
   }
 

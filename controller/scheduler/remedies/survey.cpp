@@ -42,8 +42,9 @@ Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const 
     capacitySum = {capacitySum.core + capacity.core, capacitySum.memory + capacity.memory};
     usedSum = {usedSum.core + used.core, usedSum.memory + used.memory};
     load.add(loadScoreOf(used, capacity));
-    freeCore += std::max<int64_t>(card.left.core, 0);
-    const uint8_t core = scale.core(card.left.core), memory = scale.memory(card.left.memory);
+    const Amount free = card.free();
+    freeCore += std::max<int64_t>(free.core, 0);
+    const uint8_t core = scale.core(free.core), memory = scale.memory(free.memory);
     cores.add(core);
     memories.add(memory);
     if (core > 0) {

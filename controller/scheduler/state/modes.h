@@ -12,12 +12,12 @@ namespace egpu::scheduler {
 
 /// Number of a mode. A card without holders has none, whatever is recorded.
 using ModeId = uint8_t;
-inline constexpr ModeId kNoIsolation = 0, kLimiter = 1;
+inline constexpr ModeId kNoIsolation = 0, kLimiter = 1, kDriverLimits = 2, kMps = 3;
 /// All modes beyond the first 31, the most that a card's record can number. No request has it, so each of their cards
 /// gets a single share.
 inline constexpr ModeId kUnnumbered = 31;
-/// Modes that only requests have. kAnyMode: whole cards and admin access. kAutoMode: the strongest mode that the card's
-/// node offers. kNewMode: a mode that no card has.
+/// Modes that only requests have. kAnyMode: whole cards and admin access. kAutoMode: the strongest mode that the card
+/// offers. kNewMode: a mode that no card has.
 inline constexpr ModeId kAnyMode = 253, kAutoMode = 254, kNewMode = 255;
 
 /// Whether the node of a card has the limiter.
@@ -40,7 +40,7 @@ class Modes {
   }
 
  private:
-  std::vector<std::string> names_{"none", "limiter"};
+  std::vector<std::string> names_{"none", "limiter", "driver", "mps"};
 };
 
 }  // namespace egpu::scheduler

@@ -1,6 +1,7 @@
 #include "controller/scheduler/state/state.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -18,8 +19,22 @@ LimiterSupport limiterOf(const v1alpha::Card& card) {
   return given->second == v1alpha::keys::kLimiterAvailable ? LimiterSupport::available : LimiterSupport::missing;
 }
 
-/// Sets the only attribute that decisions depend on.
-void describeLimiter(v1alpha::Card& card, LimiterSupport support) {
+bool hasMemoryLimits(const v1alpha::Card& card) {
+  const auto given = card.attributes.find(v1alpha::keys::kMemoryLimitsAttribute);
+  return given != card.attributes.end() && given->second == v1alpha::keys::kMemoryLimitsAvailable;
+}
+
+/// The compute mode of a card in MIG mode does not matter to its instances.
+bool isExclusive(const v1alpha::Card& card) {
+  const auto given = card.attributes.find(v1alpha::keys::kComputeModeAttribute);
+  return card.mig.empty() && given != card.attributes.end() && given->second == v1alpha::keys::kExclusiveProcess;
+}
+
+/// Sets the attributes that decisions depend on.
+void describeModes(v1alpha::Card& card, LimiterSupport support, bool memoryLimits, bool exclusive) {
+  if (exclusive) card.attributes[std::string(v1alpha::keys::kComputeModeAttribute)] = v1alpha::keys::kExclusiveProcess;
+  if (memoryLimits)
+    card.attributes[std::string(v1alpha::keys::kMemoryLimitsAttribute)] = v1alpha::keys::kMemoryLimitsAvailable;
   if (support == LimiterSupport::unknown) return;
   card.attributes[std::string(v1alpha::keys::kLimiterAttribute)] =
       support == LimiterSupport::available ? v1alpha::keys::kLimiterAvailable : kLimiterMissing;
@@ -32,15 +47,25 @@ bool describes(const Cluster::State& state, CardId id, const v1alpha::Card& card
   const NodeId node = state.cards[id].node;
   return f.uuid() == card.uuid && card.nodeName == (node == kNone ? std::string_view() : state.nodes[node].name) &&
          f.index() == card.index && f.smCount() == card.smCount && type.model == card.model && type.core == card.core &&
-         type.memory == card.memory && type.milliTflops == card.milliTflops && state.topologyOf(id) == card.topology;
+         type.memory == card.memory && type.milliTflops == card.milliTflops && type.mig == card.mig &&
+         state.topologyOf(id) == card.topology;
+}
+
+/// Returns the slots of all allocations. Two of them can have the same slots for a moment: the assumption of a
+/// decision, and its device.
+v1alpha::Slots slotsOf(std::span<const CardAllocation> allocations) {
+  v1alpha::Slots used;
+  for (const CardAllocation& allocation : allocations) used = used.with(allocation.charged.slots);
+  return used;
 }
 
 }  // namespace
 
 v1alpha::Card withDecisiveAttributes(v1alpha::Card card) {
   const LimiterSupport support = limiterOf(card);
+  const bool memoryLimits = hasMemoryLimits(card), exclusive = isExclusive(card);
   card.attributes.clear();
-  describeLimiter(card, support);
+  describeModes(card, support, memoryLimits, exclusive);
   return card;
 }
 
@@ -70,8 +95,10 @@ v1alpha::Card Cluster::State::cardOf(CardId id) const {
   card.milliTflops = type.milliTflops;
   card.core = type.core;
   card.memory = type.memory;
+  card.mig = type.mig;
   card.topology = topologyOf(id);
-  describeLimiter(card, static_cast<LimiterSupport>(cards[id].limiter));
+  describeModes(card, static_cast<LimiterSupport>(cards[id].limiter), cards[id].memoryLimits != 0,
+                cards[id].exclusive != 0);
   return card;
 }
 
@@ -115,7 +142,7 @@ void Cluster::State::dropIfUnused(NodeId id) {
 }
 
 TypeId Cluster::State::findOrAddType(const v1alpha::Card& card) {
-  CardType type{card.model, card.core, card.memory, card.milliTflops};
+  CardType type{card.model, card.core, card.memory, card.milliTflops, card.mig};
   auto [it, isNew] = typeIds.try_emplace(type, static_cast<TypeId>(types.size()));
   if (isNew) types.push_back(std::move(type));
   return it->second;
@@ -260,10 +287,15 @@ void Cluster::State::removeNode(NodeId id) {
 void Cluster::State::upsertCard(const CardInfo& info) {
   CardId id = findCard(info.name);
   const uint32_t limiter = static_cast<uint32_t>(limiterOf(info.card)) & 3u;
+  const bool memoryLimits = hasMemoryLimits(info.card), exclusive = isExclusive(info.card);
   if (id != kNone && describes(*this, id, info.card)) {
-    if ((cards[id].healthy != 0) == info.healthy && cards[id].limiter == limiter) return;
+    if ((cards[id].healthy != 0) == info.healthy && cards[id].limiter == limiter &&
+        (cards[id].memoryLimits != 0) == memoryLimits && (cards[id].exclusive != 0) == exclusive)
+      return;
     cards[id].healthy = info.healthy;
     cards[id].limiter = limiter;
+    cards[id].memoryLimits = memoryLimits;
+    cards[id].exclusive = exclusive;
     if (cards[id].node != kNone) refresh(cards[id].node);
     return;
   }
@@ -278,10 +310,12 @@ void Cluster::State::upsertCard(const CardInfo& info) {
   }
   writeFacts(id, info);
   CardRecord& card = cards[id];
-  card.type = findOrAddType(info.card) & 0xffffffu;
-  card.left = {info.card.core - used.core, info.card.memory - used.memory};
+  card.type = findOrAddType(info.card) & 0x3fffffu;
+  card.left.setAmount(info.card.core - used.core, info.card.memory - used.memory);
   card.healthy = info.healthy;
   card.limiter = limiter;
+  card.memoryLimits = memoryLimits;
+  card.exclusive = exclusive;
   // A card without a node name can be looked up and charged, but is never chosen.
   if (!info.card.nodeName.empty()) attach(id, obtainNode(info.card.nodeName));
   compactStrings();
@@ -324,8 +358,8 @@ void Cluster::State::take(CardId id, std::string_view uid, const Amount& charged
     allocations_.push(card.allocations, allocation);
     holders_.countCardAllocation(device, 1);
   }
-  card.left.core += before.core - charged.core;
-  card.left.memory += before.memory - charged.memory;
+  card.left.add(before.core - charged.core, before.memory - charged.memory);
+  if (before.slots != charged.slots) card.left.setUsed(slotsOf(allocations_.of(card.allocations)));
   if (card.node == kNone) return;
   nodes[card.node].use(shareBefore, -1);
   nodes[card.node].use(ofNode);
@@ -339,12 +373,13 @@ void Cluster::State::giveBack(CardId id, std::string_view uid) {
   const std::span<CardAllocation> all = allocations_.of(card.allocations);
   const auto it = std::find_if(all.begin(), all.end(), [&](const CardAllocation& t) { return t.device == device; });
   if (it == all.end()) return;
-  card.left.core += it->charged.core;
-  card.left.memory += it->charged.memory;
+  card.left.add(it->charged.core, it->charged.memory);
+  const bool hadSlots = !it->charged.slots.empty();
   const NodeAmount share = nodeShares_.of(it->nodeShare);
   nodeShares_.set(it->nodeShare, {});
   allocations_.erase(card.allocations, static_cast<uint32_t>(it - all.begin()));
   holders_.countCardAllocation(device, -1);
+  if (hadSlots) card.left.setUsed(slotsOf(allocations_.of(card.allocations)));
   if (card.node != kNone) {
     NodeRecord& node = nodes[card.node];
     node.use(share, -1);

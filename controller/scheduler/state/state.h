@@ -15,8 +15,10 @@
 
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/fragmentation/demand_forecast.h"
+#include "controller/scheduler/mig/placement.h"
 #include "controller/scheduler/request.h"
 #include "controller/scheduler/state/card_ids.h"
+#include "controller/scheduler/state/card_left.h"
 #include "controller/scheduler/state/facts.h"
 #include "controller/scheduler/state/holders.h"
 #include "controller/scheduler/state/ids.h"
@@ -37,6 +39,7 @@ struct CardType {
   int64_t core = 0;         ///< milli-cards
   int64_t memory = 0;       ///< bytes
   int64_t milliTflops = 0;  ///< thousandths of a TFLOPS, 0 = unknown
+  mig::Profiles mig{};      ///< empty = not in MIG mode
   auto operator<=>(const CardType&) const = default;
 };
 
@@ -48,16 +51,18 @@ struct CardAllocation {
 };
 
 struct CardRecord {
-  Amount left;  ///< capacity − sum of charged; negative if overdrawn
+  CardLeft left;
   NodeId node = kNone;
-  TypeId type : 24;      ///< includes its capacity
-  uint32_t mode : 5;     ///< ModeId of its shares; meaningless while it is empty
-  uint32_t limiter : 2;  ///< LimiterSupport
+  TypeId type : 22;           ///< includes its capacity
+  uint32_t mode : 5;          ///< ModeId of its shares; meaningless while it is empty
+  uint32_t limiter : 2;       ///< LimiterSupport
+  uint32_t memoryLimits : 1;  ///< the driver limits the memory of containers on it
+  uint32_t exclusive : 1;     ///< it serves one process at a time, by its compute mode; not in MIG mode
   uint32_t healthy : 1;
   Range allocations;
 
-  CardRecord() : type(0), mode(kNoIsolation), limiter(0), healthy(0) {}
-  const Amount& free() const { return left; }
+  CardRecord() : type(0), mode(kNoIsolation), limiter(0), memoryLimits(0), exclusive(0), healthy(0) {}
+  Amount free() const { return left.amount(); }
   /// True if the card has no holders.
   bool empty() const { return allocations.count == 0; }
   /// Number of devices with an allocation on it.
@@ -154,7 +159,8 @@ struct Cluster::State {
   Amount usedOf(CardId id) const {
     const CardRecord& card = cards[id];
     const CardType& type = types[card.type];
-    return {type.core - card.left.core, type.memory - card.left.memory};
+    const Amount left = card.free();
+    return {type.core - left.core, type.memory - left.memory};
   }
   /// Returns the full description of the card, composed from its parts.
   v1alpha::Card cardOf(CardId id) const;

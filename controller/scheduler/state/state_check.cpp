@@ -65,15 +65,18 @@ std::string StateCheck::checkCard(CardId id) const {
   const CardRecord& card = state_.cards[id];
   if (state_.findCard(state_.cardName(id)) != id) return "is lost";
   Amount sum;
+  v1alpha::Slots slots;
   std::set<DeviceId> seen;
   for (const CardAllocation& allocation : state_.allocations_.of(card.allocations)) {
     sum.core += allocation.charged.core;
     sum.memory += allocation.charged.memory;
+    slots = slots.with(allocation.charged.slots);
     if (!seen.insert(allocation.device).second) return "is taken twice by one device";
     if (state_.holders_.find(state_.holders_.uidOf(allocation.device)) != allocation.device)
       return "is taken by a device that is lost";
   }
   if (sum != state_.usedOf(id)) return "miscounts what is used of it";
+  if (slots != card.left.used()) return "has the wrong used slots";
   if (card.node == kNone) return {};
   const CardIds& beside = state_.nodes[card.node].cards;
   return std::find(beside.begin(), beside.end(), id) != beside.end() ? "" : "is not on its node";

@@ -268,6 +268,118 @@ TEST(Modes, Remedy_NamesNoNodeWithoutTheLimiter) {
   EXPECT_NE(e.text().find("1 on nodes without the limiter"), std::string::npos) << e.text();
 }
 
+/// Adds a card with attributes; empty = it has no such attribute.
+void addCard(Cluster& cluster, int number, const std::string& memoryLimits, const std::string& limiter) {
+  CardInfo card = makeCard("nc" + std::to_string(number), "n", number);
+  if (!memoryLimits.empty()) card.card.attributes[v1alpha::keys::kMemoryLimitsAttribute] = memoryLimits;
+  if (!limiter.empty()) card.card.attributes[v1alpha::keys::kLimiterAttribute] = limiter;
+  cluster.upsertNode({"n", true});
+  cluster.upsertCard(card);
+}
+
+/// A node with cards in this compute mode; empty = the default.
+void addCardsInMode(Cluster& cluster, int count, const std::string& mode) {
+  cluster.upsertNode({"n", true});
+  for (int i = 0; i < count; ++i) {
+    CardInfo card = makeCard("nc" + std::to_string(i), "n", i);
+    if (!mode.empty()) card.card.attributes[v1alpha::keys::kComputeModeAttribute] = mode;
+    cluster.upsertCard(card);
+  }
+}
+
+TEST(Modes, ACardForOneProcessGetsNoShareExceptWithMps) {
+  Cluster cluster;
+  addCardsInMode(cluster, 2, "exclusiveProcess");
+  for (const char* mode : {"", "none", "auto", "limiter", "hami-core"}) {
+    EXPECT_FALSE(decide(cluster, share(100, mode)).fits) << mode;
+    const auto text = explain(cluster, share(100, mode)).text();
+    EXPECT_NE(text.find("2 in compute mode EXCLUSIVE_PROCESS, which admits one process (nvidia-smi -i GPU-nc0 -c "
+                        "DEFAULT on node n; nvidia-smi -i GPU-nc1 -c DEFAULT on node n)"),
+              std::string::npos)
+        << text;
+    EXPECT_FALSE(preempt(cluster, share(100, mode)).possible) << mode;
+  }
+  EXPECT_TRUE(decide(cluster, share(100, "mps")).fits);
+  Request whole = share(1000, "");
+  whole.wholeCards = true;
+  EXPECT_TRUE(decide(cluster, whole).fits);
+  addCardsInMode(cluster, 1, "");
+  const auto decision = decide(cluster, share(100, "none"));
+  ASSERT_TRUE(decision.fits);
+  EXPECT_EQ(decision.placements[0].card, "nc0") << "its mode is the default again";
+  EXPECT_EQ(cluster.state().check(), "");
+}
+
+TEST(Modes, OfManyCardsForOneProcessTheFirstAreNamed) {
+  Cluster cluster;
+  addCardsInMode(cluster, 5, "exclusiveProcess");
+  const auto text = explain(cluster, share(100, "none")).text();
+  EXPECT_NE(text.find("5 in compute mode EXCLUSIVE_PROCESS"), std::string::npos) << text;
+  EXPECT_NE(text.find("GPU-nc2 -c DEFAULT on node n; and others)"), std::string::npos) << text;
+}
+
+TEST(Modes, ACardInAnyOtherComputeModeIsShared) {
+  Cluster cluster;
+  addCardsInMode(cluster, 1, "default");
+  EXPECT_TRUE(decide(cluster, share(100, "none")).fits);
+}
+
+TEST(Modes, DriverGoesOnlyToCardsThatOfferIt) {
+  Cluster cluster;
+  addCard(cluster, 0, "", "available");
+  addCard(cluster, 1, "the driver is too old", "available");
+  EXPECT_FALSE(decide(cluster, share(100, "driver")).fits);
+  EXPECT_NE(explain(cluster, share(100, "driver")).text().find("2 without the driver's memory limits"),
+            std::string::npos)
+      << explain(cluster, share(100, "driver")).text();
+  EXPECT_NE(explain(cluster, share(100, "driver"))
+                .text()
+                .find("add 1 card with at least 1Gi, with the driver's memory "
+                      "limits"),
+            std::string::npos)
+      << explain(cluster, share(100, "driver")).text();
+  EXPECT_FALSE(preempt(cluster, share(100, "driver")).possible);
+  addCard(cluster, 2, "available", "");
+  const auto decision = decide(cluster, share(100, "driver"));
+  ASSERT_TRUE(decision.fits);
+  EXPECT_EQ(decision.placements[0].card, "nc2");
+  EXPECT_EQ(decision.placements[0].isolation, "driver");
+  addCard(cluster, 2, "the card is in MIG mode", "");
+  EXPECT_FALSE(decide(cluster, share(100, "driver")).fits) << "a new driver may lose the limits";
+}
+
+TEST(Modes, AutoIsTheStrongestModeThatACardOffers) {
+  const auto modeOn = [](const std::string& memoryLimits, const std::string& limiter, const std::string& held) {
+    Cluster cluster;
+    addCard(cluster, 0, memoryLimits, limiter);
+    if (!held.empty()) take(cluster, "nc0", "a", 100, held == "none" ? "" : held);
+    const auto decision = decide(cluster, share(100, "auto"));
+    return decision.fits ? decision.placements[0].isolation : std::string("does not fit");
+  };
+  EXPECT_EQ(modeOn("available", "available", ""), "driver");
+  EXPECT_EQ(modeOn("available", "not installed", ""), "driver");
+  EXPECT_EQ(modeOn("too old", "available", ""), "limiter");
+  EXPECT_EQ(modeOn("too old", "not installed", ""), "");
+  EXPECT_EQ(modeOn("available", "available", "driver"), "driver");
+  EXPECT_EQ(modeOn("available", "available", "limiter"), "limiter") << "a new driver does not close the card";
+  EXPECT_EQ(modeOn("too old", "available", "driver"), "does not fit");
+  EXPECT_EQ(modeOn("available", "available", "none"), "does not fit");
+}
+
+TEST(Modes, DecisiveAttributesDescribeTheOfferedModes) {
+  v1alpha::Card card = makeCard("nc0", "n", 0).card;
+  card.attributes["other"] = "value";
+  card.attributes[v1alpha::keys::kMemoryLimitsAttribute] = "the driver is too old";
+  EXPECT_TRUE(withDecisiveAttributes(card).attributes.empty());
+  card.attributes[v1alpha::keys::kMemoryLimitsAttribute] = "available";
+  EXPECT_EQ(withDecisiveAttributes(card).attributes.size(), 1U);
+  Cluster cluster;
+  addCard(cluster, 0, "available", "available");
+  const auto described = *cluster.describe("nc0");
+  EXPECT_EQ(described.attributes.size(), 2U);
+  EXPECT_EQ(withDecisiveAttributes(described), described);
+}
+
 TEST(Modes, ManyNamesNeverShareACard) {
   constexpr int kNames = 40;  // more than a state numbers
   Cluster cluster = oneNode(kNames);
@@ -336,15 +448,22 @@ class Mixture {
         const auto attributes = cluster.describe(name)->attributes;
         const auto limiter = attributes.find(v1alpha::keys::kLimiterAttribute);
         const bool limited = limiter != attributes.end() && limiter->second == "available";
+        const bool driver = attributes.count(v1alpha::keys::kMemoryLimitsAttribute) > 0;
+        const std::string held(cluster.findCard(name).isolation);
         std::set<std::string> modes;
         for (const HolderAllocation& taken : cluster.allocationsOn(name)) {
           const Request& request = requests.at(taken.uid);
           const auto& mode = request.isolation;
-          if (request.wholeCards || mode.empty() || mode == "none" || (mode == "auto" && !limited))
+          if (request.wholeCards || mode.empty() || mode == "none")
             modes.insert("");
+          else if (mode != "auto")
+            modes.insert(mode);
+          else if (limited && held == "limiter")
+            modes.insert("limiter");
           else
-            modes.insert(mode == "auto" ? "limiter" : mode);
+            modes.insert(driver ? "driver" : limited ? "limiter" : "");
         }
+        ASSERT_FALSE(modes.contains("driver") && !driver) << name;
         ASSERT_LE(modes.size(), 1U) << name;
         ASSERT_EQ(cluster.findCard(name).isolation, modes.empty() ? "" : *modes.begin()) << name;
         ASSERT_FALSE(modes.contains("limiter") && limiter != attributes.end() && !limited) << name;
