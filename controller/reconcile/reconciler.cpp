@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
+#include "api/v1alpha/remote.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/device/users.h"
@@ -111,8 +112,11 @@ Outcome Reconciler::node(const std::string& name) {
   waiting_.unschedulable.grew(cluster_.releases());  // the node may suit claims now, also claims without gated pods
   enqueue_(capacityKey());
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
-  for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
-    if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
+  for (const auto& device : stores_.devicesInPhase(phase::kAvailable)) {
+    if (device->spec.nodeName != name) continue;
+    routing_.claimsOfDevice(*device);
+    if (v1alpha::isRemote(*device)) routing_.claimsForRemoteDevice(*device);
+  }
   for (const auto& claim : resourceClaim_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
 }

@@ -9,6 +9,7 @@
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
+#include "api/v1alpha/remote.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/membership.h"
@@ -41,7 +42,8 @@ core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, 
 /// True if nothing changed that matters to the users of the card. Whether it is full does not.
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
   return cache::troubleOf(a) == cache::troubleOf(b) && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
-         a.spec.card == b.spec.card && a.status.bypassed == b.status.bypassed;
+         a.spec.card == b.spec.card && a.status.bypassed == b.status.bypassed &&
+         a.status.accessLost == b.status.accessLost;
 }
 
 /// True if an entry is gone, or is smaller.
@@ -108,13 +110,14 @@ Routing::Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::R
       if (!scheduler::modelsOf(*cls).empty()) enqueue_(classKey(cls->metadata.name));
     });
     stores_.quotas.forEach([this](const auto& quota) {
-      if (!scheduler::readQuota(*quota).models.empty()) enqueue_(quotaKey(core::keyOf(quota->metadata)));
+      if (!quota->spec.models.empty()) enqueue_(quotaKey(core::keyOf(quota->metadata)));
     });
   });
   registry.onChange([link = link_](const std::string& name) {
     const base::MutexLock lock(link->mutex);
     if (link->routing != nullptr) link->routing->onPlugin(name);
   });
+  for (const auto& name : registry.names()) recordSource(name);
 }
 
 Routing::~Routing() {
@@ -227,8 +230,10 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
     claimsOfDevice(device);
   // The messages of pending claims mention the device's amounts, and how to get them.
-  if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
+  if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable) {
     capacityChanged();
+    if (v1alpha::isRemote(*after)) claimsForRemoteDevice(*after);
+  }
   const bool leaves = !after || (before && !before->metadata.deleting() && after->metadata.deleting());
   if (leaves && device.spec.claimRef)
     if (const auto claim = stores_.claims.get(claimOf(*device.spec.claimRef))) gangOf(*claim);
@@ -418,7 +423,21 @@ void Routing::onTemplate(const cache::ClaimTemplate* before, const cache::ClaimT
   }
 }
 
+void Routing::recordSource(const std::string& plugin) {
+  if (const auto* loaded = provisioning_.find(plugin, nullptr))
+    stores_.remoteProvisioners.set(plugin, loaded->description().source == v1alpha::kRemoteSource);
+}
+
+void Routing::claimsForRemoteDevice(const cache::Gpu& device) {
+  const auto cls = stores_.classes.get({"", device.spec.className});
+  if (!cls) return;
+  // A refusal may have been that the class has no pool and no usable device.
+  waiting_.provisioners.pluginChanged(cls->provisioner);
+  openClaimsOf(*cls);
+}
+
 void Routing::onPlugin(const std::string& name) {
+  recordSource(name);
   classes_.pluginChanged(name);
   provisioning_.pluginChanged(name);
   waiting_.provisioners.pluginChanged(name);

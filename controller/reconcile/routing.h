@@ -31,6 +31,9 @@ class Routing {
   void openClaimsOf(const cache::Class& cls, std::string_view namespace_ = {});
   /// Enqueues claims that name the device or for which it is reserved.
   void claimsOfDevice(const cache::Gpu& device);
+  /// The remote device has become Available, or its node has changed: enqueues the claims of its class, which may get
+  /// it.
+  void claimsForRemoteDevice(const cache::Gpu& device);
 
  private:
   void onClaim(const cache::Claim* before, const cache::Claim* after);
@@ -60,6 +63,8 @@ class Routing {
   /// Enqueues devices that use the card, their claims, and claims that name it.
   void usersOfCard(const std::string& card);
   void onPlugin(const std::string& name);
+  /// Records in the stores whether the plugin's devices are remote.
+  void recordSource(const std::string& plugin);
   /// Enqueues held devices whose claim has, or had, that name.
   void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);

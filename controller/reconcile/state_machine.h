@@ -11,6 +11,7 @@
 //   intent/intent.cpp           (C7); intent/first_consumer.cpp: intents that wait for the scheduler
 //   intent/intent_rollback.cpp  rollBack, moveAway
 //   placement/static_binding.cpp  (C9)
+//   placement/remote_placement.cpp  (C6) of classes of remote GPUs, without a decision
 //   claim/release.cpp           (C11) lost, (C12) release
 //   priority/victim.cpp         (C13), V2 to V6, which victim.h describes
 //   priority/preemptor.cpp      V1; priority/preemption.cpp selects the victims
@@ -106,8 +107,8 @@
 //        rejected because the device was rolled back: deprovision, too (S2). EXISTS: the key has
 //        other content; a failure like INVALID. If the process stops during the call, nothing is
 //        written, the intent stays, and the next process calls with the same key.
-//   W3b  deviceName and paths of a qGPU, as provision replied them; only if the device lacks them, with
-//        resourceVersion. Again: provision replies the same, which the device has. 409: as W4.
+//   W3b  deviceName and paths of a qGPU, or the endpoint of a remote device, as provision replied them; only if the
+//        device lacks them, with resourceVersion. Again: provision replies the same, which the device has. 409: as W4.
 //   W4   Device status Bound, with resourceVersion, so that a stale rollBack loses. 409: read
 //        again; deleting → undo; Bound → continue.
 //   W5   Claim: finalizer and name, with resourceVersion. 409: read again. Claim gone, or another
@@ -142,6 +143,11 @@
 //   firstAvailable: The chosen alternative is part of W1 (spec.alternative of the device). W2 to W6
 //        use the device alone. The claim is decided again, over all alternatives, only once that
 //        device is rolled back or lost.
+//   remote: A claim of remote GPUs has no decision: W1 has neither cards nor node, and there is no W2. W3 gets a lease
+//        from the pool with the device's uid as its key, so a repeated call after a crash gets the same lease. W3b is
+//        the endpoint; W4 requires it. RESCHEDULE: the pool is full. The intent stays, and W3 is repeated with backoff.
+//        W8 names no node but the labels of nodes with an agent, W9 does not pin. undo ends the lease: without the
+//        device, (S2) does. With WaitForFirstConsumer, W1 waits for a consumer; its node does not matter.
 //   adminAccess: Device and entries have no amounts; W1 to W9 are the usual ones. The label of the
 //        namespace is required until W1 only.
 //   gang: W1 of some members is written, of others not: the existing intents stay, and the others

@@ -133,6 +133,7 @@ bool Auditor::repair(const allocator::AssumedDecision& decision, std::stop_token
 /// True if the entry agrees with the device. During a resize the entry is raised first, and lowered only once the
 /// target is in force.
 bool Auditor::agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry) {
+  if (share.slots != entry.slots) return false;
   if (share.chargedCore == entry.core && share.chargedMemory == entry.memory) return true;
   if (!device.spec.target) return false;
   const bool raised = entry.resize == v1alpha::targetNumber(device);

@@ -9,6 +9,7 @@
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/scheduler/mig/placement.h"
 
 namespace egpu::reconcile {
 
@@ -52,8 +53,23 @@ std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, boo
   return sum;
 }
 
-/// None for mig and remote devices, which need more than cards: their provisioners' classes make them.
-core::HeapOptional<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1alpha::DeviceCard>& cards) {
+/// Granted amounts by resource, for people.
+v1alpha::StringMap capacityOf(const std::string& provisioner, const scheduler::MigInstances& instances, int64_t core,
+                              int64_t memory, std::size_t cards) {
+  v1alpha::StringMap capacity;
+  const auto unit = provisioner + "/";
+  if (!instances.profile.empty())
+    capacity[unit + std::string(keys::kMigPrefix) + scheduler::mig::keyOf(instances.profile)] =
+        std::to_string(instances.instances);
+  if (cards > 1) capacity[unit + std::string(keys::kGpu)] = std::to_string(cards);
+  if (core > 0) capacity[unit + std::string(keys::kGpuCore)] = percent(core);
+  if (memory > 0) capacity[unit + std::string(keys::kGpuMemory)] = v1alpha::formatBytes(memory);
+  return capacity;
+}
+
+/// None for kinds that need more than cards. remoteIntent() makes remote devices.
+core::HeapOptional<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1alpha::DeviceCard>& cards,
+                                             const std::string& profile) {
   v1alpha::Source source;
   if (kind == "physicalGPU")
     source.kind = v1alpha::SourceKind::physicalGPU;
@@ -61,22 +77,37 @@ core::HeapOptional<v1alpha::Source> sourceOf(std::string_view kind, const std::v
     source.kind = v1alpha::SourceKind::gpuShare;
   else if (kind == "qGPU")
     source.kind = v1alpha::SourceKind::qGPU;
+  else if (kind == "mig" && !profile.empty())
+    source.kind = v1alpha::SourceKind::mig;
   else
     return std::nullopt;
+  source.profile = profile;
   for (const auto& card : cards) source.gpuNames.push_back(card.name);
   if (source.kind != v1alpha::SourceKind::physicalGPU) source.gpuNames.resize(1);  // the other cards are in spec.cards
   return source;
 }
 
-/// True if the node of the cards has the limiter.
-bool offersLimiter(const cache::Stores& stores, const std::vector<v1alpha::DeviceCard>& shares) {
+/// True if all cards of the device have this value of the attribute.
+bool allHave(const cache::Stores& stores, const std::vector<v1alpha::DeviceCard>& shares, std::string_view attribute,
+             std::string_view value) {
   return std::all_of(shares.begin(), shares.end(), [&](const auto& share) {
     const auto card = stores.cards.get({"", share.name});
     if (!card) return false;
-    const auto& attributes = card->spec.card->attributes;
-    const auto limiter = attributes.find(keys::kLimiterAttribute);
-    return limiter != attributes.end() && limiter->second == keys::kLimiterAvailable;
+    const auto found = card->spec.card->attributes.find(attribute);
+    return found != card->spec.card->attributes.end() && found->second == value;
   });
+}
+
+/// Returns the mode of `isolation: auto` on the cards of the decision: the weakest one that the scheduler chose for
+/// them, because a device has one mode. For whole cards, which have none, the strongest mode that all cards offer.
+std::string autoModeOf(const scheduler::Decision& decision, bool hasMemoryLimits, bool hasLimiter) {
+  const auto chosen = [&](std::string_view mode) {
+    return std::any_of(decision.placements.begin(), decision.placements.end(),
+                       [mode](const auto& placement) { return placement.isolation == mode; });
+  };
+  const bool isShare = chosen("driver") || chosen("limiter");
+  if (hasMemoryLimits && !(isShare && (chosen("limiter") || chosen("")))) return "driver";
+  return hasLimiter && !(isShare && chosen("")) ? "limiter" : "none";
 }
 
 }  // namespace
@@ -90,6 +121,7 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
   device.metadata.finalizers = {std::string(keys::kDeviceFinalizer)};
   auto& spec = device.spec;
   int64_t core = 0, memory = 0;
+  const auto instances = decision.placements.empty() ? scheduler::MigInstances{} : decision.placements.front().mig;
   for (const auto& placement : decision.placements) {
     v1alpha::DeviceCard card;
     card.name = placement.card;
@@ -98,22 +130,25 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
     card.memory = placement.granted.memory;
     card.chargedCore = placement.charged.core;
     card.chargedMemory = placement.charged.memory;
+    card.slots = placement.charged.slots;
     core += card.core;
     memory += card.memory;
     spec.cards.push_back(std::move(card));
   }
   if (auto* plugin = provisioning_.find(cls.provisioner, nullptr))
-    spec.source = sourceOf(plugin->description().source, spec.cards);
-  const auto unit = cls.provisioner + "/";
-  if (spec.cards.size() > 1) spec.capacity[unit + std::string(keys::kGpu)] = std::to_string(spec.cards.size());
-  if (core > 0) spec.capacity[unit + std::string(keys::kGpuCore)] = percent(core);
-  if (memory > 0) spec.capacity[unit + std::string(keys::kGpuMemory)] = v1alpha::formatBytes(memory);
+    spec.source = sourceOf(plugin->description().source, spec.cards, instances.profile);
+  spec.capacity = capacityOf(cls.provisioner, instances, core, memory, spec.cards.size());
   spec.nodeName = decision.node;
   spec.provisioner = cls.provisioner;
   spec.parameters = cls.parameters;
   // The plugin runs beside this process and does not know the node.
-  if (scheduler::isolationOf(cls) == "auto")
-    spec.parameters["isolation"] = offersLimiter(stores_, spec.cards) ? "limiter" : "none";
+  const bool hasLimiter = allHave(stores_, spec.cards, keys::kLimiterAttribute, keys::kLimiterAvailable);
+  auto isolation = scheduler::isolationOf(cls);
+  if (isolation == "auto")
+    spec.parameters["isolation"] = isolation = autoModeOf(
+        decision, allHave(stores_, spec.cards, keys::kMemoryLimitsAttribute, keys::kMemoryLimitsAvailable), hasLimiter);
+  if (isolation == "driver" && hasLimiter && core > 0)
+    spec.parameters[std::string(keys::kComputeParameter)] = keys::kComputeLimiter;
   spec.className = cls.metadata.name;
   spec.reclaimPolicy = cls.reclaimPolicy;
   if (decision.alternative < claim.spec.firstAvailable.size())
@@ -128,9 +163,8 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
   return device;
 }
 
-base::Result<cache::Gpu> Binder::writeIntent(const cache::Claim& claim, const cache::Class& cls,
-                                             const scheduler::Decision& decision, std::stop_token stop) {
-  const auto device = intent(claim, cls, decision);
+base::Result<cache::Gpu> Binder::writeIntent(const cache::Claim& claim, const cache::Gpu& device,
+                                             std::stop_token stop) {
   auto written = writer_.create(device, stop);
   if (written.ok()) return written;
   const auto code = written.status().code();
@@ -162,6 +196,7 @@ v1alpha::LedgerEntry amountsFor(const cache::Gpu& device, std::size_t place, con
   v1alpha::LedgerEntry entry;
   entry.core = share.chargedCore;
   entry.memory = share.chargedMemory;
+  entry.slots = share.slots;
   entry.resize = v1alpha::targetNumber(device);
   if (have == nullptr || (lower && !v1alpha::isResizing(device))) return entry;
   entry.core = std::max(entry.core, have->core);
@@ -175,12 +210,14 @@ v1alpha::LedgerEntry amountsBefore(const cache::Gpu& device, std::size_t place) 
   v1alpha::LedgerEntry entry;
   entry.core = share.chargedCore;
   entry.memory = share.chargedMemory;
+  entry.slots = share.slots;
   entry.resize = v1alpha::numberInForce(device);
   return entry;
 }
 
 /// Isolation mode of the device's share of the card; empty if it is no share: the whole card, or admin access.
 std::string modeOn(const cache::Gpu& card, const cache::Gpu& device, const v1alpha::LedgerEntry& entry) {
+  if (!entry.slots.empty()) return "mig";
   const bool whole = entry.core >= card.spec.card->core && entry.memory >= card.spec.card->memory;
   if (whole || (entry.core == 0 && entry.memory == 0)) return {};
   const auto mode = device.spec.parameters.find(std::string_view("isolation"));
@@ -284,6 +321,7 @@ base::Result<cache::Gpu> Binder::writeSource(const cache::Gpu& device, const plu
     if (after.deviceName.empty()) after.deviceName = values.deviceName;
     if (after.paths.empty()) after.paths = values.paths;
   }
+  if (after.kind == v1alpha::SourceKind::remote && after.endpoint.empty()) after.endpoint = values.endpoint;
   if (after == *device.spec.source) return device;
   const auto& meta = device.metadata;
   return writer_.patch(device, codec::patch::deviceSource(meta.uid, meta.resourceVersion, after), {}, stop);

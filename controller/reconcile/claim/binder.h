@@ -5,6 +5,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "controller/allocator/allocator.h"
 #include "controller/reconcile/device/provisioning.h"
@@ -29,7 +30,11 @@ class Binder {
   /// W1. If a device of that name exists, returns that device, and forgets the decision. The caller must check its
   /// claimRef and its node.
   base::Result<cache::Gpu> writeIntent(const cache::Claim& claim, const cache::Class& cls,
-                                       const scheduler::Decision& decision, std::stop_token stop);
+                                       const scheduler::Decision& decision, std::stop_token stop) {
+    return writeIntent(claim, intent(claim, cls, decision), std::move(stop));
+  }
+  /// W1 with this device, which is named after the claim.
+  base::Result<cache::Gpu> writeIntent(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// W1 of a static claim: claimRef on an Available device, with its resourceVersion.
   base::Result<cache::Gpu> writeClaimRef(const cache::Gpu& device, const cache::Claim& claim, std::stop_token stop);
 

@@ -7,6 +7,7 @@
 #include "controller/reconcile/claim/bypass.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/quorum_reads.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
@@ -102,6 +103,7 @@ Outcome ClaimSync::reconcileUnbound(const ClaimPtr& claim, std::stop_token stop)
   if (*obstacle) return awaitPods(*claim, *obstacle);
   if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
     return reportProvisionRefusal(*claim, refusal);
+  if (isRemote(context_.stores, *asked.cls)) return remotePlacement_.reconcile(claim, asked, stop);
   if (inGang(context_.stores, *claim)) return gang_.reconcileMember(claim, asked, stop);
   return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim)
                                                  : placement_.reconcile(*claim, std::move(asked), stop);

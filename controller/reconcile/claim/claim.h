@@ -1,6 +1,7 @@
 // Dispatcher of the state machine of claims (state_machine.h): reads the claim's state and lets one class act on it.
 //
-//   no device    StaticBinding (C9), GangSync (C14), ClaimPlacement (C6), or the step of its pod (C5)
+//   no device    StaticBinding (C9), GangSync (C14), ClaimPlacement and RemotePlacement (C6), or the step of its pod
+//                (C5)
 //   intent       IntentSync (C7), which waits for the members of its gang with IncompleteGang (C14)
 //   bound        this class (C8), (C10); ClaimResize (C15); VictimSync (C13); IncompleteGang (C14)
 //   lost         ClaimRelease (C11)
@@ -23,6 +24,7 @@
 #include "controller/reconcile/gang/incomplete_gang.h"
 #include "controller/reconcile/intent/intent.h"
 #include "controller/reconcile/placement/placement.h"
+#include "controller/reconcile/placement/remote_placement.h"
 #include "controller/reconcile/placement/static_binding.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/victim.h"
@@ -38,6 +40,7 @@ class ClaimSync {
         parts_(parts),
         staticBinding_(context, parts),
         placement_(context, parts),
+        remotePlacement_(context, parts, staticBinding_),
         gang_(context, parts),
         incompleteGang_(context, parts),
         intent_(context, parts, incompleteGang_),
@@ -77,6 +80,7 @@ class ClaimSync {
   ClaimParts& parts_;
   StaticBinding staticBinding_;
   ClaimPlacement placement_;
+  RemotePlacement remotePlacement_;
   GangSync gang_;
   IncompleteGang incompleteGang_;
   IntentSync intent_;

@@ -8,6 +8,7 @@
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
@@ -67,7 +68,7 @@ bool hasWaitForFirstConsumer(const cache::Stores& stores, const cache::Claim& cl
 }
 
 bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim) {
-  return !inGang(stores, claim) && hasWaitForFirstConsumer(stores, claim);
+  return !inGang(stores, claim) && hasWaitForFirstConsumer(stores, claim) && !isRemote(stores, claim);
 }
 
 bool isReservedForPod(const cache::Stores& stores, const cache::Claim& claim) {

@@ -25,8 +25,8 @@ bool hasItsCards(const cache::Stores& stores, const cache::Claim& claim);
 
 /// True if the claim's class has WaitForFirstConsumer; false if the class is gone.
 bool hasWaitForFirstConsumer(const cache::Stores& stores, const cache::Claim& claim);
-/// True if hasWaitForFirstConsumer(), and the claim is in no gang. Gang members are decided for all their pods at once,
-/// and Bound before any of these pods is ungated.
+/// True if hasWaitForFirstConsumer(), and the claim is in no gang and not remote. Gang members are decided for all of
+/// their pods at once, and Bound before any of these pods is ungated.
 bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim);
 
 /// True if a pod has reserved the claim's ResourceClaim.

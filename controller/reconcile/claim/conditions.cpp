@@ -8,6 +8,7 @@
 #include "api/v1alpha/size.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
+#include "controller/reconcile/claim/access_loss.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/bypass.h"
 #include "controller/reconcile/class/class.h"
@@ -191,7 +192,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const ConditionUpdate& u
       now);
   setCondition(after.conditions, condition(kBound, false, update.reason, update.message, generation), now);
   for (const auto about :
-       {kHealthy, kResized, kIsolationBypassed})  // they described a device that is no longer the claim's
+       {kHealthy, kResized, kIsolationBypassed, kAccessLost})  // they described a device that it no longer has
     dropCondition(after.conditions, about);
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != update.reason) {
@@ -256,6 +257,7 @@ base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu&
   if (trouble && !wasIll) sendEvent(claim, "Warning", trouble.reason, trouble.message);
   if (trouble || wasIll) setCondition(after.conditions, health(claim.metadata.generation), now);
   putBypass(claim, device, after);
+  putAccessLoss(claim, device, after);
   return {};
 }
 
@@ -269,6 +271,16 @@ void ClaimStatus::putBypass(const cache::Claim& claim, const cache::Gpu& device,
                base::rfc3339(clock_.wall()));
 }
 
+void ClaimStatus::putAccessLoss(const cache::Claim& claim, const cache::Gpu& device, Status& after) {
+  const auto loss = accessLossOf(stores_, claim, device);
+  if (!loss && findCondition(claim.status.conditions, kAccessLost) == nullptr) return;
+  // The agent of the node sends the event.
+  setCondition(after.conditions,
+               condition(kAccessLost, loss.has_value(), loss ? std::string_view(loss->reason) : "Ended",
+                         loss ? loss->message : "", claim.metadata.generation),
+               base::rfc3339(clock_.wall()));
+}
+
 void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after) {
   after.capacity.clear();
   int64_t core = 0, memory = 0;
@@ -278,6 +290,9 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   }
   if (core > 0) after.capacity["core"] = v1alpha::formatMilliCards(core);
   if (memory > 0) after.capacity["memory"] = v1alpha::formatBytes(memory);
+  for (const auto& [key, amount] : device.spec.capacity)
+    if (const auto resource = key.substr(key.rfind('/') + 1); resource.starts_with(v1alpha::keys::kMigPrefix))
+      after.capacity[resource] = amount;
   after.isolation = device.status.isolation;
   const auto& was = claim.status.requests;
   if (mayResize(claim, device)) {

@@ -25,6 +25,8 @@ inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it was a victim, or moved, and has had no device since
 inline constexpr std::string_view kResized = "Resized";      ///< True: the requests in the spec are in force
 inline constexpr std::string_view kIsolationBypassed = "IsolationBypassed";  ///< a program evades its limiter
+/// Running containers have lost the GPU, or are about to.
+inline constexpr std::string_view kAccessLost = "AccessLost";
 inline constexpr std::string_view kReady = "Ready";  ///< on a class: its plugin and its parameters are usable
 inline constexpr std::string_view kModelsExist = "ModelsExist";  ///< on a class or quota that names models of cards
 inline constexpr std::string_view kHeld = "Held";  ///< on a device: kept for running pods although its claim is gone
@@ -89,6 +91,8 @@ class ClaimStatus {
   base::Status putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after, std::stop_token stop);
   /// Reports a bypass only if there is one, or was one.
   void putBypass(const cache::Claim& claim, const cache::Gpu& device, Status& after);
+  /// Reports a loss of access only if there is one, or was one.
+  void putAccessLoss(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInUse(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);

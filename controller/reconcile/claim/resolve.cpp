@@ -7,6 +7,7 @@
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/queue_key.h"
@@ -155,6 +156,7 @@ std::variant<scheduler::Request, scheduler::Refusal> schedulingRequestOf(const c
                                                                          const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
   if (auto refusal = adminAccessRefusal(stores, claim)) return *std::move(refusal);
+  if (auto refusal = remoteRefusal(stores, claim, cls)) return *std::move(refusal);
   auto made = scheduler::makeRequest(claim, cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return withOtherClasses(std::move(*refusal), stores, claim);
@@ -167,6 +169,7 @@ std::variant<std::vector<scheduler::Request>, scheduler::Refusal> schedulingRequ
                                                                                        const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
   if (auto refusal = adminAccessRefusal(stores, claim)) return *std::move(refusal);
+  if (auto refusal = remoteRefusal(stores, claim, cls)) return *std::move(refusal);
   auto made = scheduler::makeRequests(claim, cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return withOtherClasses(std::move(*refusal), stores, claim);

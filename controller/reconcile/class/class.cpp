@@ -5,6 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/base/backoff.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/scheduler/choice/class_models.h"
 #include "controller/scheduler/request.h"
 
@@ -112,6 +113,11 @@ Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
   if (auto refusals = scheduler::checkParameters(cls); !refusals.empty()) {
     answer.reason = refusals.front().reason;
     answer.message = refusals.front().field + ": " + refusals.front().message;
+    return answer;
+  }
+  if (const auto refusal = remoteParameterRefusal(stores_, cls)) {
+    answer.reason = refusal->reason;
+    answer.message = refusal->field + ": " + refusal->message;
     return answer;
   }
   const auto reply = provisioning_.validate(cls);

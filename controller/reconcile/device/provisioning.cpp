@@ -101,7 +101,11 @@ plugin::DeviceRequest Provisioning::requestFor(const cache::Gpu& device,
   request.parameters = device.spec.parameters;
   request.source = plugin::sourceOf(device);
   if (device.spec.cards.empty()) request.capacity = device.spec.capacity;
-  for (const auto& share : cards) request.cards.push_back(shareOf(share.name, share.uuid, share.core, share.memory));
+  for (const auto& share : cards) {
+    auto& card = request.cards.emplace_back(shareOf(share.name, share.uuid, share.core, share.memory));
+    card.migProfile = plugin::migProfileOf(device);
+    card.slots = share.slots;
+  }
   return request;
 }
 
@@ -160,8 +164,11 @@ std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls,
   plugin::Wish wish{claim.str(), {}, cls.parameters};
   for (const auto& place : places) {
     auto& candidate = wish.candidates.emplace_back(plugin::Candidate{place.node, {}});
-    for (const auto& on : place.placements)
-      candidate.cards.push_back(shareOf(on.card, on.uuid, on.granted.core, on.granted.memory));
+    for (const auto& on : place.placements) {
+      auto& card = candidate.cards.emplace_back(shareOf(on.card, on.uuid, on.granted.core, on.granted.memory));
+      card.migProfile = on.mig.profile;
+      card.slots = on.granted.slots;
+    }
   }
   CallSlot slot(*this, cls.provisioner);
   if (!slot) return std::nullopt;

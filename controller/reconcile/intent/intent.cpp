@@ -1,6 +1,7 @@
 #include "controller/reconcile/intent/intent.h"
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/remote.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/quorum_reads.h"
 #include "controller/reconcile/queue_key.h"
@@ -18,14 +19,15 @@ constexpr int kStaleDecisions = 3;  ///< refusals of a claim by ledgers that sti
 
 Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that existed before its claim stays on its node: no consumer chooses it.
-  const bool late = hasWaitForFirstConsumer(context_.stores, *claim) && !isStatic(*claim) &&
-                    device->status.phase != phase::kAvailable;
+  const bool waits = hasWaitForFirstConsumer(context_.stores, *claim) && !isStatic(*claim) &&
+                     device->status.phase != phase::kAvailable;
+  const bool late = waits && !v1alpha::isRemote(*device);  // the scheduler's choice does not matter to a remote device
   if (!isReservedForPod(context_.stores, *claim)) {
     const auto obstacle = obstacleNow(context_, *claim, stop);
     if (!obstacle.ok()) return Outcome::retry(obstacle.status());
-    const bool forPods = late || !madeFor(*claim).empty();
+    const bool forPods = waits || !madeFor(*claim).empty();
     // Rolls back if the consumer left before it reserved the claim, or may not be scheduled.
-    if ((late && !hasConsumer(context_.stores, *claim)) || (forPods && *obstacle))
+    if ((waits && !hasConsumer(context_.stores, *claim)) || (forPods && *obstacle))
       return rollback_.rollBack(*claim, *device, {}, stop);
   }
   const auto entries = context_.binder.writeEntries(*device, stop);  // W2
@@ -49,8 +51,13 @@ Outcome IntentSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::
   if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
     return isReservedForPod(context_.stores, *claim) ? intents_.reportRefusal(*claim, refusal)
                                                      : rollback_.rollBack(*claim, *device, {}, stop);
-  const auto reply = context_.provisioning.provision(*device);  // W3
+  auto reply = context_.provisioning.provision(*device);  // W3
   if (!reply) return Outcome::after(context_.provisioning.delay(*device));
+  if (v1alpha::isRemote(*device) && reply->ok() && device->spec.source->endpoint.empty() &&
+      reply->source.endpoint.empty()) {
+    reply->outcome = plugin::ReplyCode::internal;
+    reply->message = "it replied no endpoint for the remote GPU";
+  }
   if (!reply->ok()) {
     // If the call took long, the claim was updated meanwhile: report on its current version.
     const auto now = context_.stores.claims.get(core::keyOf(claim->metadata));
@@ -86,6 +93,7 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
     case plugin::ReplyCode::inProgress:
       return Outcome::after(context_.timeouts.backgroundCallInterval).reports(report(reason::kProvisioning));
     case plugin::ReplyCode::reschedule: {
+      if (v1alpha::isRemote(device)) return reportNoRemoteGpu(claim, device, reply.message);
       const bool fixed = isReservedForPod(context_.stores, claim) ||
                          device.status.phase == phase::kAvailable;  // it cannot be decided again
       return fixed ? reportStuck(claim, text) : rollback_.rollBack(claim, device, text, stop);
@@ -110,6 +118,12 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
       return Outcome::retry({base::Code::unavailable, text}).reports(report(reason::kProvisionerUnavailable));
   }
   return Outcome::done();
+}
+
+Outcome IntentSync::reportNoRemoteGpu(const cache::Claim& claim, const cache::Gpu& device, const std::string& why) {
+  // The intent stays: another decision would ask the same pool.
+  const auto text = device.spec.provisioner + ": " + why;
+  return Outcome::retry({base::Code::unavailable, text}).reports(notBound(claim, reason::kNoFit, text));
 }
 
 Outcome IntentSync::reportSlowProvisioning(const std::string& plugin) {

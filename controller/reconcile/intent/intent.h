@@ -29,6 +29,8 @@ class IntentSync {
   /// Handles an answer of the plugin other than OK.
   Outcome notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
                          std::stop_token stop);
+  /// Reports that the pool has no free GPU, and retries.
+  static Outcome reportNoRemoteGpu(const cache::Claim& claim, const cache::Gpu& device, const std::string& why);
   /// Reports an intent that can neither go on nor move (a pod has reserved it, or its user named it), and retries.
   static Outcome reportStuck(const cache::Claim& claim, const std::string& why);
 

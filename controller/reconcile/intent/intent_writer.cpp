@@ -15,14 +15,23 @@ std::chrono::milliseconds IntentWriter::backoffAfterRefusals(int times) const {
 
 Outcome IntentWriter::write(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
                             std::stop_token stop) {
+  return afterWrite(claim, cls.provisioner, decision.node,
+                    context_.binder.writeIntent(claim, cls, decision, stop));  // W1
+}
+
+Outcome IntentWriter::writeRemote(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  return afterWrite(claim, device.spec.provisioner, {}, context_.binder.writeIntent(claim, device, stop));  // W1
+}
+
+Outcome IntentWriter::afterWrite(const cache::Claim& claim, const std::string& provisioner, const std::string& node,
+                                 const base::Result<cache::Gpu>& device) {
   const auto& uid = claim.metadata.uid;
-  const auto device = context_.binder.writeIntent(claim, cls, decision, stop);  // W1
   if (!device.ok()) {
     // Another node may be accepted.
-    if (ApiRejections::isRefusal(device.status())) context_.waiting.nodes.refusedOn(uid, decision.node);
+    if (!node.empty() && ApiRejections::isRefusal(device.status())) context_.waiting.nodes.refusedOn(uid, node);
     if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
     const auto why = "the device was refused: " + device.status().message();  // a change of a policy causes no event
-    context_.waiting.provisioners.refused(uid, cls.provisioner, why,
+    context_.waiting.provisioners.refused(uid, provisioner, why,
                                           backoffAfterRefusals(context_.waiting.provisioners.serverRefused(uid)));
     return reportRefusal(claim, why);
   }

@@ -18,6 +18,8 @@ class IntentWriter {
   /// before a backoff.
   Outcome write(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
                 std::stop_token stop);
+  /// W1 with this device of a remote GPU, which needs no decision. Otherwise as above.
+  Outcome writeRemote(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Reports ProvisionFailed until the backoff of the claim's refusal ends, and releases its reservation.
   Outcome reportRefusal(const cache::Claim& claim, const std::string& message);
 
@@ -25,6 +27,10 @@ class IntentWriter {
   std::chrono::milliseconds backoffAfterRefusals(int times) const;
 
  private:
+  /// node: node of the decision; empty without one.
+  Outcome afterWrite(const cache::Claim& claim, const std::string& provisioner, const std::string& node,
+                     const base::Result<cache::Gpu>& device);
+
   const ClaimContext& context_;
 };
 

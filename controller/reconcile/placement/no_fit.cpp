@@ -71,7 +71,8 @@ Outcome UnschedulableReport::noFit(const NoFit& found) {
   if (auto rest = context_.cluster.queries().withheldText(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = context_.cluster.queries().reservationText(uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
-  if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())
+  const bool hasHint = why.find("gpu-memory without a unit") != std::string::npos;
+  if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hasHint && !hint.empty())
     why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   const auto delay =

@@ -16,7 +16,7 @@ namespace {
 /// Changes of the quota or the claim that would help; empty if no single change would be enough. alone: no other claim
 /// is decided with it.
 std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
-  const auto key = std::string(scheduler::nameOf(excess.key));
+  const auto key = excess.resource();
   const auto amount = [&excess](int64_t n) { return scheduler::quotaText(excess.key, n); };
   if (excess.unrated || excess.others) return {};
   if (excess.perClaim)
@@ -28,9 +28,10 @@ std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
 }
 
 /// Amount that the excess counts as used although no claim has it yet: that of claims that are decided with this one.
-int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<scheduler::QuotaAmounts>& used) {
-  if (excess.perClaim || !used) return 0;
-  const auto byOthers = (*used)[static_cast<std::size_t>(excess.key)] - excess.own;
+int64_t usedByNobody(const scheduler::QuotaExcess& excess, const scheduler::QuotaUsage& usage) {
+  const auto used = usage.find(excess.profile);
+  if (excess.perClaim || used == usage.end()) return 0;
+  const auto byOthers = used->second[static_cast<std::size_t>(excess.key)] - excess.own;
   return std::clamp<int64_t>(excess.used - excess.held - byOthers, 0, excess.used);
 }
 

@@ -1,14 +1,18 @@
 #include "controller/reconcile/placement/static_binding.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/remote.h"
 #include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/remote_intent.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/scheduler/mig/placement.h"
 
 namespace egpu::reconcile {
 
@@ -36,7 +40,20 @@ std::optional<Outcome> StaticBinding::reconcile(const ClaimPtr& claim, std::stop
   return refusal.empty() ? bind(claim, given, stop) : parts_.intents.reportRefusal(*claim, refusal);
 }
 
+bool StaticBinding::hasInstances(const cache::Gpu& device, const scheduler::MigInstances& want) const {
+  const auto& shares = device.spec.cards;
+  if (plugin::migProfileOf(device).empty() || shares.size() != 1) return false;
+  const auto card = context_.stores.cards.get({"", shares.front().name});
+  if (!card) return false;
+  const auto* profile = scheduler::mig::findProfile(card->spec.card->mig, want.profile);
+  if (profile == nullptr || profile->name != plugin::migProfileOf(device)) return false;
+  const auto slots = shares.front().slots.without({1u << v1alpha::Slots::kMedia});
+  return std::popcount(slots.bits) >= profile->size * want.instances;
+}
+
 bool StaticBinding::isLargeEnough(const cache::Gpu& device, const scheduler::Request& want) const {
+  if (v1alpha::isRemote(device)) return reconcile::isLargeEnough(device, want);
+  if (!want.mig.profile.empty()) return hasInstances(device, want.mig);
   int64_t core = 0, memory = 0, enough = 0;
   const bool follows = device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
   for (const auto& share : v1alpha::cardsInForce(device)) {
@@ -99,7 +116,8 @@ std::string StaticBinding::againstClass(const cache::Gpu& device, const cache::C
       return name + " is of a card of " + v1alpha::formatBytes(have.memory) + ", class " + cls.metadata.name +
              " gives out cards of at least " + v1alpha::formatBytes(want.minMemory);
   }
-  if (cls.bindingMode == "WaitForFirstConsumer") return {};  // the tolerations of its pods count
+  // The tolerations of its pods count.
+  if (cls.bindingMode == "WaitForFirstConsumer" || v1alpha::isOnAnyNode(device)) return {};
   const auto taint = untoleratedTaint(context_.stores, cls, device.spec.nodeName);
   if (!taint.empty())
     return name + " is on node " + device.spec.nodeName + " with taint " + taint + ", which class " +
@@ -116,7 +134,8 @@ std::optional<Outcome> StaticBinding::checkRules(const cache::Claim& claim, cons
                                                        refusal->reason, refusal->field + ": " + refusal->message));
   const auto& className = named.spec.className;
   const bool asks = !claim.spec.requests.empty() || !claim.spec.firstAvailable.empty();
-  const bool asksForAmounts = asks && !named.spec.cards.empty();
+  const bool isRemoteOfClass = v1alpha::isRemote(named) && !className.empty();
+  const bool asksForAmounts = asks && (!named.spec.cards.empty() || isRemoteOfClass);
   // A device without a class was made by hand for any claim that names it. The class of any other device decides.
   if (className.empty() && !asksForAmounts) return std::nullopt;
   auto cls =
@@ -145,8 +164,8 @@ std::optional<Outcome> StaticBinding::checkRules(const cache::Claim& claim, cons
   return Outcome::done().reports(notBound(claim, reason::kStaticNotAvailable, first));
 }
 
-std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, const cache::Gpu& named) {
-  if (named.spec.adminAccess) return std::nullopt;
+std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, const cache::Gpu& device) {
+  if (device.spec.adminAccess) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto priority = priorityOf(context_.stores, claim).value;
@@ -154,13 +173,13 @@ std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, co
                                                     core::keyOf(claim.metadata).str(),
                                                     {},
                                                     {},
-                                                    named.spec.className,
+                                                    device.spec.className,
                                                     queueOrderOf(claim, priority, context_.clock.wall())};
   ResolvedClaim refused;
   if (parts_.resolver.awaitQuotaChange(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
-  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
-  if (const auto excess = context_.cluster.chargeQuotas(ask, named)) return parts_.report.overQuota(claim, *excess);
+  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), priority, {{ask}, device.metadata.name});
+  if (const auto excess = context_.cluster.chargeQuotas(ask, device)) return parts_.report.overQuota(claim, *excess);
   context_.waiting.unschedulable.remove(queueKey);
   return std::nullopt;
 }

@@ -19,16 +19,19 @@ class StaticBinding {
   std::optional<Outcome> reconcile(const ClaimPtr& claim, std::stop_token stop);
   /// Binds this device, or reports why that is not possible.
   Outcome bind(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);
+  /// Counts the device, which needs no decision, for the claim. Nullopt: the namespace's quotas permit it, and it
+  /// counts from now on.
+  std::optional<Outcome> reserveQuota(const cache::Claim& claim, const cache::Gpu& device);
+  /// Rule of its class that the device violates for this request; empty if there is none.
+  std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
 
  private:
   /// Why the device is not available to the claim now, whatever the access rules are; empty if it is.
   std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
-  /// Rule of its class that the device violates for this request; empty if there is none.
-  std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
+  /// True if the device has at least these MIG instances.
+  bool hasInstances(const cache::Gpu& device, const scheduler::MigInstances& want) const;
   /// True if the device has at least the requested amounts.
   bool isLargeEnough(const cache::Gpu& device, const scheduler::Request& want) const;
-  /// Nullopt: the namespace's quotas permit the device, and it counts from now on.
-  std::optional<Outcome> reserveQuota(const cache::Claim& claim, const cache::Gpu& named);
   /// Nullopt: the device's class, or the claim's, permits the device for the claim.
   std::optional<Outcome> checkRules(const cache::Claim& claim, const cache::Gpu& named, std::stop_token stop);
 

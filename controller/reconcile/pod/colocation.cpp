@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/pod_claims.h"
+#include "api/v1alpha/remote.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/node_choice.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
@@ -81,6 +82,7 @@ std::optional<Outcome> PodColocation::rescheduleTogether(const core::Pod& pod, c
   std::vector<const UsedClaim*> moving;
   std::vector<std::string> devices;
   for (const auto& one : used) {
+    if (one.device && v1alpha::isOnAnyNode(*one.device)) continue;
     if (one.device && !canRollBackIntent(pod, one)) return std::nullopt;
     const auto asked = parts_.resolver.resolve(*one.claim);
     if (asked.later) return Outcome::after(context_.timeouts.busyPluginInterval);

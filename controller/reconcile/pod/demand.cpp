@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
+#include "api/v1alpha/remote.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
@@ -108,6 +109,8 @@ void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, P
       demand.later = prefix + "its device is being released";
     } else if (isLeft(*device)) {
       demand.later = prefix + "it is leaving its device: " + device->status.message;
+    } else if (v1alpha::isOnAnyNode(*device)) {
+      if (claim->status.phase != phase::kBound) demand.later = prefix + "it is not bound yet" + boundMessage(*claim);
     } else if (!demand.node.empty() && demand.node != node) {
       demand.never =
           "claim " + demand.fixedBy + " is on node " + demand.node + ", claim " + key.name + " on node " + node;

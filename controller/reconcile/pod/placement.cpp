@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/remote.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
@@ -12,6 +13,7 @@
 
 namespace egpu::reconcile {
 
+namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
@@ -34,7 +36,7 @@ class Soonest {
 bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
   if (!excess.perClaim) return true;
   return std::any_of(excess.asked.begin(), excess.asked.end(), [&](const auto& asked) {
-    const auto wants = scheduler::quotaAmounts(asked.parts, excess.models);
+    const auto wants = scheduler::quotaAmounts(asked.parts, excess.models, excess.profile);
     return asked.claim.id == claim.metadata.uid && wants[static_cast<std::size_t>(excess.key)] > excess.limit;
   });
 }
@@ -50,6 +52,10 @@ std::optional<PodPlacement::Choice> PodPlacement::choiceOf(const core::Pod& pod,
   };
   for (const auto& one : used) {
     const auto& name = one.claim->metadata.name;
+    if (one.device && v1alpha::isOnAnyNode(*one.device)) {
+      if (one.device->status.phase != phase::kBound) return because(waitText(pod, "claim " + name));
+      continue;
+    }
     if (one.device) {
       const auto& device = *one.device;
       if (device.metadata.deleting()) return std::nullopt;  // its deletion requeues the pod

@@ -69,10 +69,10 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<UsedClaim>& u
     if (!promised) context_.stores.usage.unplan(key);  // until promise() counts it on a node again
   } else {
     placement_.removeNodeResourceWait(key);
-    plan(pod, used);
+    plan(pod, claimsWithNode(used));
   }
   if (pod.nodeName.empty() && context_.waiting.chosen.leavesToScheduler(pod)) return leaveToScheduler(pod, used, stop);
-  if (const auto gathered = colocation_.reconcile(pod, used, stop)) return *gathered;
+  if (const auto gathered = colocation_.reconcile(pod, claimsWithNode(used), stop)) return *gathered;
   if (!open && !gated(pod)) return Outcome::done();
   auto outcome = open ? placement_.reconcile(pod, used, stop) : ungate_.reconcile(pod, used, stop);
   events_.reportConditions(pod, used, outcome.updates);
@@ -166,6 +166,7 @@ std::optional<std::vector<UsedClaim>> PodSync::claimsOf(const core::Pod& pod, st
 
 void PodSync::plan(const core::Pod& pod, const std::vector<UsedClaim>& used) {
   if (!pod.nodeName.empty()) return;  // a pod on a node is counted there already
+  if (used.empty()) return context_.stores.usage.unplan(core::keyOf(pod.metadata));
   const auto& node = used.front().device->spec.nodeName;
   bool counts = std::all_of(used.begin(), used.end(), [&](const auto& one) {
     return one.device->spec.nodeName == node && !one.device->metadata.deleting();

@@ -6,6 +6,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
+#include "api/v1alpha/remote.h"
 #include "controller/codec/scheduling/binding.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/schedulability.h"
@@ -101,7 +102,8 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
       continue;  // a claim of another driver
     const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
     const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&
-                       device->spec.nodeName == node && claim->status.phase == phase::kBound;
+                       (v1alpha::isOnAnyNode(*device) || device->spec.nodeName == node) &&
+                       claim->status.phase == phase::kBound;
     const bool allocated = resourceClaim && !resourceClaim->metadata.deleting() && resourceClaim->allocation && bound &&
                            resourceClaim->allocation->device == device->metadata.name && !isLeft(*device);
     if (allocated) continue;
@@ -145,7 +147,7 @@ void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const 
     const bool idle = std::any_of(names.begin(), names.end(), [&](const auto& name) {
       const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
       const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
-      return device && !phase::committed(device->status.phase);
+      return device && !phase::committed(device->status.phase) && !v1alpha::isOnAnyNode(*device);
     });
     if (!idle) return;
     std::this_thread::sleep_for(timeouts_.bindPollInterval);

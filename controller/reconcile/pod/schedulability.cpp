@@ -6,6 +6,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/class/class.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
@@ -107,6 +108,7 @@ bool isStamped(const cache::Stores& stores, const cache::Claim& claim) {
 }
 
 bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, const cache::Class& cls) {
+  if (isRemote(stores, cls)) return false;
   return cls.bindingMode == "WaitForFirstConsumer" || isStamped(stores, claim);
 }
 

@@ -43,6 +43,7 @@ const core::OwnerReference* stampedFor(const core::ResourceClaim& resourceClaim)
 bool isStamped(const cache::Stores& stores, const cache::Claim& claim);
 /// True if the node of a claim of this class has to suit the claim's pods: the class waits for a consumer, or the claim
 /// was stamped for a pod. Node selectors, tolerations, volumes and the pod's other claims count in either binding mode.
+/// False for classes of remote GPUs: their claims have no node.
 bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, const cache::Class& cls);
 /// True if the step of its pod decides for the claim and reports why it waits: the claim is placed with its pod and is
 /// in no gang. The claim's own step or its gang's does this otherwise. False if there is no such class.

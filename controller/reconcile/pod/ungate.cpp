@@ -50,9 +50,11 @@ Outcome PodUngate::reconcile(const core::Pod& pod, const std::vector<UsedClaim>&
   }
   if (const auto apart = claimsOnDifferentNodes(pod, used)) return *apart;
   if (!areAllAllocated(pod, used)) return Outcome::done();  // each allocation requeues the pod
-  const bool anyBound =
-      std::any_of(used.begin(), used.end(), [](const auto& one) { return one.device->status.phase == phase::kBound; });
-  const auto& node = used.front().device->spec.nodeName;
+  const auto placed = claimsWithNode(used);
+  if (placed.empty()) return liftGate(pod, used, {}, stop);
+  const bool anyBound = std::any_of(placed.begin(), placed.end(),
+                                    [](const auto& one) { return one.device->status.phase == phase::kBound; });
+  const auto& node = placed.front().device->spec.nodeName;
   const auto object = context_.stores.nodes.get({"", node});
   auto volumes = context_.volumes.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
@@ -61,11 +63,11 @@ Outcome PodUngate::reconcile(const core::Pod& pod, const std::vector<UsedClaim>&
                   [this](const auto& one) { return deviceOf(context_.stores, *one.claim) != one.device; }))
     return Outcome::requeueNow();
   const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
-  if (why.empty()) return liftGate(pod, used, anyBound, stop);
-  if (!anyBound && (!object || !suitsAnotherPod(pod, used, *object)))
-    return parts_.rollback.moveAway(*used.front().claim, *used.front().device,
+  if (why.empty()) return liftGate(pod, used, anyBound ? node : std::string(), stop);
+  if (!anyBound && (!object || !suitsAnotherPod(pod, placed, *object)))
+    return parts_.rollback.moveAway(*placed.front().claim, *placed.front().device,
                                     "pod " + pod.metadata.name + " can't run there: " + why, stop);
-  return unsuited(pod, used, anyBound, why);
+  return unsuited(pod, placed, anyBound, why);
 }
 
 bool PodUngate::areAllAllocated(const core::Pod& pod, const std::vector<UsedClaim>& used) {
@@ -95,11 +97,10 @@ std::optional<Outcome> PodUngate::removeGate(const core::Pod& pod, const std::st
   return changed ? Outcome::requeueNow() : Outcome::retry(lifted.status());
 }
 
-Outcome PodUngate::liftGate(const core::Pod& pod, const std::vector<UsedClaim>& used, bool anyBound,
+Outcome PodUngate::liftGate(const core::Pod& pod, const std::vector<UsedClaim>& used, const std::string& pinTo,
                             std::stop_token stop) {
-  const auto& node = used.front().device->spec.nodeName;
-  const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate)
-                             : codec::patch::liftGate(pod, keys::kSchedulingGate);
+  const auto body = pinTo.empty() ? codec::patch::liftGate(pod, keys::kSchedulingGate)
+                                  : codec::patch::pinAndLift(pod, pinTo, keys::kSchedulingGate);
   if (const auto failed = removeGate(pod, body, stop)) return *failed;
   auto outcome = Outcome::done();
   for (const auto& one : used) {

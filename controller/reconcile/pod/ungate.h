@@ -26,7 +26,9 @@ class PodUngate {
  private:
   /// True if every claim's ResourceClaim is allocated on its device, and all gangs and Immediate claims are Bound.
   bool areAllAllocated(const core::Pod& pod, const std::vector<UsedClaim>& used);
-  Outcome liftGate(const core::Pod& pod, const std::vector<UsedClaim>& used, bool anyBound, std::stop_token stop);
+  /// W9. pinTo: node to which the pod is pinned; empty = the scheduler chooses.
+  Outcome liftGate(const core::Pod& pod, const std::vector<UsedClaim>& used, const std::string& pinTo,
+                   std::stop_token stop);
   bool suitsAnotherPod(const core::Pod& pod, const std::vector<UsedClaim>& used, const core::Node& node) const;
 
   const ClaimContext& context_;

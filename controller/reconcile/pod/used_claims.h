@@ -14,6 +14,8 @@ struct UsedClaim {
   GpuPtr device;  ///< null: none yet
 };
 
+/// Returns the claims without those whose device pods on any node can use.
+std::vector<UsedClaim> claimsWithNode(const std::vector<UsedClaim>& used);
 /// Returns a report if the claims are on several nodes; otherwise nullopt.
 std::optional<Outcome> claimsOnDifferentNodes(const core::Pod& pod, const std::vector<UsedClaim>& used);
 /// Reports on each claim with a device that its node does not suit the pod.

@@ -12,14 +12,32 @@ namespace {
 using scheduler::kQuotaKeys;
 using scheduler::QuotaKey;
 
-/// Lists the keys of which at least `percent` of the limit is used, separated by commas.
-std::string nearLimit(const scheduler::Quota& quota, const scheduler::QuotaAmounts& used, int64_t percent) {
-  std::string keys;
-  for (std::size_t i = 0; i < kQuotaKeys; ++i)
-    if (const auto& hard = quota.hard[i];
-        hard && used[i] > 0 && static_cast<__int128>(used[i]) * 100 >= static_cast<__int128>(*hard) * percent)
-      keys += (keys.empty() ? "" : ", ") + std::string(scheduler::nameOf(static_cast<QuotaKey>(i)));
-  return keys;
+/// A limit in spec.hard.
+struct CountedLimit {
+  std::string resource;
+  QuotaKey key;
+  int64_t used, hard;
+};
+
+/// Returns the limits of a quota object that are counted.
+std::vector<CountedLimit> limitsOf(const cache::Quota& quota, const scheduler::QuotaUsage& usage) {
+  std::vector<CountedLimit> limits;
+  for (const auto& part : scheduler::readQuotas(quota)) {
+    const auto used = usage.find(part.profile);
+    for (std::size_t i = 0; i < kQuotaKeys && used != usage.end(); ++i)
+      if (const auto key = static_cast<QuotaKey>(i); part.hard[i])
+        limits.push_back({scheduler::nameOf(key, part.profile), key, used->second[i], *part.hard[i]});
+  }
+  return limits;
+}
+
+/// Lists the resources of which at least `percent` of the limit is used, separated by commas.
+std::string nearLimit(const std::vector<CountedLimit>& limits, int64_t percent) {
+  std::string resources;
+  for (const auto& [resource, key, used, hard] : limits)
+    if (used > 0 && static_cast<__int128>(used) * 100 >= static_cast<__int128>(hard) * percent)
+      resources += (resources.empty() ? "" : ", ") + resource;
+  return resources;
 }
 
 base::MetricLabels labels(const core::ObjectKey& key, std::string_view resource) {
@@ -28,18 +46,15 @@ base::MetricLabels labels(const core::ObjectKey& key, std::string_view resource)
 
 }  // namespace
 
-QuotaSync::Status QuotaSync::statusOf(const cache::Quota& quota, const scheduler::QuotaAmounts& used) const {
+QuotaSync::Status QuotaSync::statusOf(const cache::Quota& quota, const scheduler::QuotaUsage& usage) const {
   Status after;
   after.conditions = quota.status.conditions;
-  const auto limits = scheduler::readQuota(quota);
-  for (std::size_t i = 0; i < kQuotaKeys; ++i) {
-    if (!limits.hard[i]) continue;
-    const auto key = static_cast<QuotaKey>(i);
-    const std::string name(scheduler::nameOf(key));
-    after.used[name] = scheduler::quotaText(key, used[i]);
-    after.summary[name] = after.used[name] + "/" + scheduler::quotaText(key, *limits.hard[i]);
+  const auto limits = limitsOf(quota, usage);
+  for (const auto& [resource, key, used, hard] : limits) {
+    after.used[resource] = scheduler::quotaText(key, used);
+    after.summary[resource] = after.used[resource] + "/" + scheduler::quotaText(key, hard);
   }
-  const auto keys = nearLimit(limits, used, quota.spec.alertPercent);
+  const auto keys = nearLimit(limits, quota.spec.alertPercent);
   core::Condition near;
   near.type = std::string(kNearLimit);
   near.status = keys.empty() ? "False" : "True";
@@ -48,20 +63,20 @@ QuotaSync::Status QuotaSync::statusOf(const cache::Quota& quota, const scheduler
   near.observedGeneration = quota.metadata.generation;
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, std::move(near), now);
-  setModelsExist(after.conditions, stores_.models, limits.models, "spec.selector.models", quota.metadata.generation,
+  setModelsExist(after.conditions, stores_.models, quota.spec.models, "spec.selector.models", quota.metadata.generation,
                  now);
   return after;
 }
 
 Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto quota = stores_.quotas.get(key);
-  const auto used = quota ? cluster_.queries().quotaUsed(key) : std::nullopt;
-  if (!used) {
+  const auto usage = quota ? cluster_.queries().quotaUsed(key) : scheduler::QuotaUsage{};
+  if (usage.empty()) {
     forget(key);
     return Outcome::done();
   }
-  measure(key, scheduler::readQuota(*quota), *used);
-  const auto after = statusOf(*quota, *used);
+  measure(*quota, usage);
+  const auto after = statusOf(*quota, usage);
   if (after == quota->status) return Outcome::done();
   {
     const base::MutexLock lock(mutex_);
@@ -85,36 +100,33 @@ Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
   return written.ok() ? Outcome::done() : Outcome::afterWrite(written.status());
 }
 
-void QuotaSync::measure(const core::ObjectKey& key, const scheduler::Quota& quota,
-                        const scheduler::QuotaAmounts& used) {
+void QuotaSync::measure(const cache::Quota& quota, const scheduler::QuotaUsage& usage) {
+  const auto object = core::keyOf(quota.metadata);
   const base::MutexLock lock(mutex_);
-  auto& known = written_[key];
-  std::vector<std::string_view> keys;
-  for (std::size_t i = 0; i < kQuotaKeys; ++i) {
-    if (!quota.hard[i]) continue;
-    const auto name = scheduler::nameOf(static_cast<QuotaKey>(i));
+  auto& known = written_[object];
+  std::vector<std::string> resources;
+  for (const auto& [resource, key, used, hard] : limitsOf(quota, usage)) {
     // Base units: cards, bytes, TFLOPS.
-    const double unit =
-        i == static_cast<std::size_t>(QuotaKey::core) || i == static_cast<std::size_t>(QuotaKey::tflops) ? 1000 : 1;
-    metrics_.set("elasticgpu_quota_used", static_cast<double>(used[i]) / unit, labels(key, name));
-    metrics_.set("elasticgpu_quota_hard", static_cast<double>(*quota.hard[i]) / unit, labels(key, name));
-    keys.push_back(name);
+    const double unit = key == QuotaKey::core || key == QuotaKey::tflops ? 1000 : 1;
+    metrics_.set("elasticgpu_quota_used", static_cast<double>(used) / unit, labels(object, resource));
+    metrics_.set("elasticgpu_quota_hard", static_cast<double>(hard) / unit, labels(object, resource));
+    resources.push_back(resource);
   }
-  for (const auto name : known.keys) {
-    if (std::find(keys.begin(), keys.end(), name) != keys.end()) continue;
-    metrics_.forget("elasticgpu_quota_used", labels(key, name));
-    metrics_.forget("elasticgpu_quota_hard", labels(key, name));
+  for (const auto& resource : known.resources) {
+    if (std::find(resources.begin(), resources.end(), resource) != resources.end()) continue;
+    metrics_.forget("elasticgpu_quota_used", labels(object, resource));
+    metrics_.forget("elasticgpu_quota_hard", labels(object, resource));
   }
-  known.keys = std::move(keys);
+  known.resources = std::move(resources);
 }
 
 void QuotaSync::forget(const core::ObjectKey& key) {
   const base::MutexLock lock(mutex_);
   const auto known = written_.find(key);
   if (known == written_.end()) return;
-  for (const auto name : known->second.keys) {
-    metrics_.forget("elasticgpu_quota_used", labels(key, name));
-    metrics_.forget("elasticgpu_quota_hard", labels(key, name));
+  for (const auto& resource : known->second.resources) {
+    metrics_.forget("elasticgpu_quota_used", labels(key, resource));
+    metrics_.forget("elasticgpu_quota_hard", labels(key, resource));
   }
   written_.erase(known);
 }

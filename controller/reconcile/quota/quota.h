@@ -39,8 +39,8 @@ class QuotaSync {
 
  private:
   using Status = v1alpha::ElasticGPUQuotaStatus;
-  Status statusOf(const cache::Quota& quota, const scheduler::QuotaAmounts& used) const;
-  void measure(const core::ObjectKey& key, const scheduler::Quota& quota, const scheduler::QuotaAmounts& used);
+  Status statusOf(const cache::Quota& quota, const scheduler::QuotaUsage& usage) const;
+  void measure(const cache::Quota& quota, const scheduler::QuotaUsage& usage);
   void forget(const core::ObjectKey& key);
 
   Writer& writer_;
@@ -53,7 +53,7 @@ class QuotaSync {
   base::Mutex mutex_;
   struct WrittenStatus {
     base::Clock::Steady written{};       ///< time of the last write
-    std::vector<std::string_view> keys;  ///< keys that have gauges
+    std::vector<std::string> resources;  ///< resources that have gauges
   };
   std::map<core::ObjectKey, WrittenStatus> written_ EGPU_GUARDED_BY(mutex_);
 };

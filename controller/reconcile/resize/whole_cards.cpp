@@ -42,7 +42,9 @@ bool takesWholeCard(const cache::Stores& stores, const cache::Gpu& device) {
 
 bool takesWholeCards(const cache::Claim& claim, const cache::Gpu& device) {
   const auto& cards = v1alpha::cardsInForce(device);
-  const auto isWhole = [](const auto& card) { return card.core == kWholeCore && card.chargedCore == kWholeCore; };
+  const auto isWhole = [](const auto& card) {
+    return card.core == kWholeCore && card.chargedCore == kWholeCore && card.slots.empty();
+  };
   if (cards.empty() || device.spec.adminAccess || !std::all_of(cards.begin(), cards.end(), isWhole)) return false;
   // A claim that named the device requests nothing: the source of the device decides.
   if (device.metadata.name != deviceNameFor(claim))

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/remote.h"
 #include "controller/base/backoff.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
@@ -105,7 +106,7 @@ core::ResourceClaimAllocation ResourceClaimBridge::allocationFor(const core::Res
   core::ResourceClaimAllocation allocation;
   allocation.request = resourceClaim.requestName;
   allocation.driver = std::string(keys::kDriver);
-  allocation.pool = device.spec.nodeName;
+  allocation.pool = v1alpha::isRemote(device) ? std::string(v1alpha::kRemotePool) : device.spec.nodeName;
   allocation.device = device.metadata.name;
   allocation.nodeName = device.spec.nodeName;
   allocation.allocationTimestamp = base::rfc3339(clock_.wall());
@@ -202,7 +203,7 @@ std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(con
   for (const auto& pod : stores_.podsOfClaim(key)) {
     if (!alive(*pod)) continue;
     pods.insert(pod->metadata.uid + "@" + pod->nodeName);
-    capacityIsFreed = capacityIsFreed || (pod->nodeName.empty() && pod->nominatedNodeName == node);
+    capacityIsFreed = capacityIsFreed || (!node.empty() && pod->nodeName.empty() && pod->nominatedNodeName == node);
   }
   const base::MutexLock lock(mutex_);
   const auto passedSince = [this](base::Clock::Steady then) {

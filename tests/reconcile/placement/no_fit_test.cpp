@@ -20,6 +20,17 @@ TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenACardComes) {
   EXPECT_EQ(driver->reconciler.waitingForCapacity(), 0u);
 }
 
+TEST_F(NoFitTest, C6_MemoryWithoutAUnitIsExplainedOnce) {
+  world.addClaim("mib", "share", {{"gpu-memory", "3000"}});
+  world.addClaim("neither", "share", {{"gpu-memory", "300000"}});
+  settle();
+  const auto mib = world.message("mib"), neither = world.message("neither");
+  EXPECT_NE(mib.find("was 3000Mi meant?"), std::string::npos) << mib;
+  EXPECT_EQ(mib.find("the largest card"), std::string::npos) << mib;
+  EXPECT_NE(neither.find("gpu-memory 300000 without a suffix is 300000Gi, and the largest card has"), std::string::npos)
+      << neither;
+}
+
 TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenAClaimLeaves) {
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();

@@ -52,6 +52,23 @@ TEST_F(StaticBindingTest, C9_ANamedCardIsTakenWhole) {
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
 }
 
+TEST_F(StaticBindingTest, C9_AWholeCardSuitsWhateverMemoryItHadWhenItsDeviceWasMade) {
+  cache::Gpu device;
+  device.metadata.name = "by-hand";
+  device.spec.source.emplace();
+  device.spec.source->kind = v1alpha::SourceKind::physicalGPU;
+  device.spec.source->gpuNames = {"gpu-n1-0"};
+  device.spec.cards = {{"gpu-n1-0", "GPU-n1-0", 1000, 15 * kGi, 1000, 15 * kGi}};
+  device.spec.nodeName = "n1";
+  device.spec.className = "share";
+  (void)support::World::must(world.client.create(device));
+  settle();
+  world.addClaim("a", "share", {{"gpu", "1"}}, "by-hand");
+  driver->run();
+  ASSERT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
+  EXPECT_EQ(world.claim("a").status.capacity.at("memory"), "16Gi") << "it follows the card";
+}
+
 TEST_F(StaticBindingTest, D6_ADeviceMadeByHandBecomesAvailable) {
   cache::Gpu device;
   device.metadata.name = "by-hand";

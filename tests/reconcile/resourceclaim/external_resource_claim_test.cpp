@@ -63,6 +63,27 @@ class StockTest : public ReconcileTest {
   }
 };
 
+TEST_F(StockTest, AStampedClaimOfARemoteGpuSuitsAnyNode) {
+  world.remote.replySource({{}, {}, "10.0.0.1:7000"});
+  world.registry.add(world.remote);
+  world.addClass("pool", "Delete", "Immediate", {}, World::kRemotePlugin);
+  const auto pool = R"({"egpuClassName":"pool","resources":{"requests":{"elasticgpu.io/gpu":1}}})";
+  addPodOfTemplates("p", {"gpu"});
+  stamp("p", "gpu", pool);
+  reportToPod("p", {"gpu"});
+  settle();
+  const std::string name = "p-gpu-x7x7x";
+  EXPECT_EQ(world.claim(name).status.phase, "Bound") << world.message(name);
+  ASSERT_TRUE(world.resourceClaim(name)->allocation);
+  EXPECT_EQ(world.resourceClaim(name)->allocation->pool, "remote");
+  EXPECT_EQ(world.resourceClaim(name)->allocation->nodeName, "");
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_FALSE(world.pod("p").requiredNodeAffinity);
+  world.removePod("p");
+  EXPECT_TRUE(nothingIsLeft());
+  EXPECT_TRUE(world.remote.made().empty());
+}
+
 TEST_F(StockTest, AnyonesResourceClaimIsBoundAndCarriesItsClaim) {
   auto rc = stock("a");
   rc.metadata.labels["team"] = "blue";
