@@ -77,6 +77,14 @@ std::string isolationGarbage(const v1alpha::Isolation& isolation) {
                                     std::pair("faults", &isolation.faults)})
     if (!oneOf(*level, {"Enforced", "Soft", "None"}))
       return "gave the isolation \"" + *level + "\" for " + what + "; known are Enforced, Soft, None";
+  const auto& managed = isolation.managedMemory;
+  if (managed.empty()) return {};
+  if (!oneOf(managed, {"Enforced", "Soft", "None"}))
+    return "gave the isolation \"" + managed + "\" for managed memory; known are Enforced, Soft, None";
+  const auto rank = [](const std::string& level) { return level == "Enforced" ? 2 : level == "Soft" ? 1 : 0; };
+  if (rank(managed) > rank(isolation.memory))
+    return "gave the isolation " + managed + " for managed memory, which is stronger than " + isolation.memory +
+           " for memory";
   return {};
 }
 
@@ -106,6 +114,22 @@ std::string editsGarbage(const ContainerEdits& edits) {
   return {};
 }
 
+/// Returns the fault in the MIG profiles of a card; empty: valid.
+std::string profilesGarbage(const Gpu& g) {
+  for (const auto& profile : g.mig) {
+    if (profile.name.empty() || !printable(profile.name))
+      return "discover gave the card " + g.uuid + " a MIG profile with an empty or unprintable name";
+    const bool valid = profile.memory > 0 && profile.compute > 0 &&
+                       profile.compute <= v1alpha::MigProfile::kComputeSlices && profile.size > 0 &&
+                       profile.size <= int64_t{v1alpha::Slots::kMemory};
+    if (!valid)
+      return "discover gave the card " + g.uuid + " the MIG profile " + profile.name + " with " +
+             std::to_string(profile.memory) + " bytes, " + std::to_string(profile.compute) + " compute slices and " +
+             std::to_string(profile.size) + " memory slots; known are 1 to 7 slices and 1 to 8 slots";
+  }
+  return {};
+}
+
 std::string gpusGarbage(const std::vector<Gpu>& gpus) {
   std::set<std::string_view> seen;
   for (const auto& g : gpus) {
@@ -118,6 +142,7 @@ std::string gpusGarbage(const std::vector<Gpu>& gpus) {
     for (const auto& link : g.links)
       if (link.peer.empty() || link.type.empty() || link.count < 0)
         return "discover gave the card " + g.uuid + " a link without peer, type or number";
+    if (std::string wrong = profilesGarbage(g); !wrong.empty()) return wrong;
   }
   return {};
 }

@@ -173,6 +173,16 @@ int hostGpu(const egpu_call* call, const egpu_gpu* g) {
     if (!r.take({attribute.key, attribute.value})) return EGPU_INVALID;
     out.attributes[attribute.key] = attribute.value;
   }
+  for (std::size_t i = 0; EGPU_HAS(g, egpu_gpu, mig_profile_count) && i < g->mig_profile_count; ++i) {
+    const egpu_mig_profile& profile = g->mig_profiles[i];
+    if (!r.take({profile.name})) return EGPU_INVALID;
+    if (profile.starts >> v1alpha::Slots::kMemory != 0) {
+      r.misuse = "a profile that it replied starts beyond the memory slots";
+      return EGPU_INVALID;
+    }
+    out.mig.push_back({profile.name, profile.memory, profile.compute, profile.size,
+                       v1alpha::Slots{static_cast<uint16_t>(profile.starts)}, profile.media != 0});
+  }
   r.answer.gpus.push_back(std::move(out));
   return EGPU_OK;
 }
@@ -249,7 +259,9 @@ int hostIsolation(const egpu_call* call, const egpu_isolation* i) {
     return EGPU_INVALID;
   }
   if (!r.take({i->mode, i->memory, i->compute, i->faults})) return EGPU_INVALID;
-  r.answer.isolation = {i->mode, i->memory, i->compute, i->faults};
+  const char* managed = EGPU_HAS(i, egpu_isolation, managed_memory) && i->managed_memory ? i->managed_memory : "";
+  if (!r.take({managed})) return EGPU_INVALID;
+  r.answer.isolation = {i->mode, i->memory, i->compute, i->faults, managed};
   return EGPU_OK;
 }
 
@@ -300,7 +312,7 @@ class DeviceView {
     cards_.reserve(d.cards.size());
     for (const auto& c : d.cards) {
       cards_.push_back({sizeof(egpu_card), c.uuid.c_str(), c.model.c_str(), c.index, c.core, c.memory, c.cardMemory,
-                        c.pciAddress.c_str()});
+                        c.pciAddress.c_str(), c.migProfile.c_str(), c.slots.bits});
       pointers_.push_back(&cards_.back());
     }
     view_ = {sizeof(egpu_device),

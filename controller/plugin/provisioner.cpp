@@ -38,6 +38,12 @@ SourceValues sourceOf(const v1alpha::ElasticGPU& device) {
   return {};
 }
 
+const std::string& migProfileOf(const v1alpha::ElasticGPU& device) {
+  static const std::string none;
+  const auto& source = device.spec.source;
+  return source && source->kind == v1alpha::SourceKind::mig ? source->profile : none;
+}
+
 bool indefinite(ReplyCode outcome) {
   return outcome == ReplyCode::inProgress || outcome == ReplyCode::timeout || outcome == ReplyCode::crashed ||
          outcome == ReplyCode::garbage;

@@ -59,6 +59,8 @@ struct CardShare {
   int64_t memory = 0;        ///< granted bytes
   int64_t cardMemory = 0;    ///< total bytes of the card, 0 = unknown
   std::string pciAddress{};  ///< "0000:3b:00.0"; "" = unknown
+  std::string migProfile{};  ///< profile of the device's MIG instances; "" = it has none
+  v1alpha::Slots slots{};    ///< of these instances
   bool operator==(const CardShare&) const = default;
 };
 
@@ -77,6 +79,8 @@ struct DeviceRequest {
 
 /// Returns the values of the device's source that its provisioner knows.
 SourceValues sourceOf(const v1alpha::ElasticGPU& device);
+/// Returns the profile of the device's MIG instances; empty = it has none.
+const std::string& migProfileOf(const v1alpha::ElasticGPU& device);
 
 /// A possible place of a device.
 struct Candidate {
@@ -130,7 +134,8 @@ struct Gpu {
   std::string pciAddress;
   int64_t milliTflops = 0;  ///< 0 = unknown
   std::vector<GpuLink> links{};
-  core::StringMap attributes{};  ///< by the vendor's names
+  core::StringMap attributes{};            ///< by the vendor's names
+  std::vector<v1alpha::MigProfile> mig{};  ///< empty = not in MIG mode
   bool operator==(const Gpu&) const = default;
 };
 struct DiscoverReply {

@@ -91,6 +91,7 @@ void put(std::string& out, const std::vector<CardShare>& cards) {
   for (const auto& c : cards) {
     put(out, c.uuid), put(out, c.model);
     put(out, c.index), put(out, c.core), put(out, c.memory), put(out, c.cardMemory), put(out, c.pciAddress);
+    put(out, c.migProfile), put(out, c.slots.bits);
   }
 }
 std::vector<CardShare> cards(Reader& r) {
@@ -101,6 +102,7 @@ std::vector<CardShare> cards(Reader& r) {
     c.index = r.number<int64_t>(), c.core = r.number<int64_t>();
     c.memory = r.number<int64_t>(), c.cardMemory = r.number<int64_t>();
     c.pciAddress = r.text();
+    c.migProfile = r.text(), c.slots.bits = r.number<uint16_t>();
     out.push_back(std::move(c));
   });
   return out;
@@ -238,6 +240,10 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
     put(out, g.index), put(out, g.memory), put(out, g.smCount), put(out, g.numaNode), put(out, g.milliTflops);
     list(g.links, [&](const auto& l) { put(out, l.peer), put(out, l.type), put(out, l.count); });
     put(out, g.attributes);
+    list(g.mig, [&](const auto& p) {
+      put(out, p.name), put(out, p.memory), put(out, p.compute), put(out, p.size);
+      put(out, p.starts.bits), put(out, static_cast<uint8_t>(p.media));
+    });
   });
   list(answer.health,
        [&](const auto& h) { put(out, h.uuid), put(out, static_cast<uint8_t>(h.healthy)), put(out, h.message); });
@@ -249,7 +255,8 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
   list(answer.vetoes, [&](const auto& v) { put(out, v.candidate), put(out, v.why); });
   put(out, static_cast<uint8_t>(answer.isolation.has_value()));
   if (const auto& isolation = answer.isolation)
-    put(out, isolation->mode), put(out, isolation->memory), put(out, isolation->compute), put(out, isolation->faults);
+    put(out, isolation->mode), put(out, isolation->memory), put(out, isolation->compute), put(out, isolation->faults),
+        put(out, isolation->managedMemory);
   put(out, answer.source);
   return finish(std::move(out));
 }
@@ -267,6 +274,12 @@ Gpu gpu(Reader& r) {
     g.links.push_back(std::move(link));
   });
   g.attributes = map(r);
+  r.list([&] {
+    v1alpha::MigProfile p;
+    p.name = r.text(), p.memory = r.number<int64_t>(), p.compute = r.number<int64_t>(), p.size = r.number<int64_t>();
+    p.starts.bits = r.number<uint16_t>(), p.media = r.number<uint8_t>() != 0;
+    g.mig.push_back(std::move(p));
+  });
   return g;
 }
 
@@ -329,6 +342,7 @@ bool decode(std::string_view body, Answer& out) {
     auto& isolation = out.isolation.emplace();
     isolation.mode = r.text(), isolation.memory = r.text();
     isolation.compute = r.text(), isolation.faults = r.text();
+    isolation.managedMemory = r.text();
   }
   out.source = source(r);
   return r.done();

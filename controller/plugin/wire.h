@@ -17,7 +17,7 @@
 
 namespace egpu::plugin::wire {
 
-inline constexpr uint32_t kVersion = 9;
+inline constexpr uint32_t kVersion = 11;
 inline constexpr std::size_t kMaxFrame = 16u << 20;
 
 enum class Type : uint8_t { hello = 1, call = 2, answer = 3, cancel = 4, confined = 5 };

@@ -35,13 +35,18 @@ constexpr std::int64_t kWholeCard = 1000;  // milli-cards
 /// Attribute of the cards of a node that can limit containers: "available", or why it can't.
 constexpr const char* kLimiterAttribute = "limiter";
 
-enum class Mode { none, limiter, hamiCore, mps };
+/// Parameter of devices with isolation driver: "limiter" if the limiter limits their compute. The controller sets it,
+/// because it knows the node's attribute.
+constexpr const char* kComputeParameter = "compute";
+
+enum class Mode { none, limiter, driver, hamiCore, mps };
 
 /// Reads a value of the parameter `isolation`. The controller replaces "auto" in devices by the mode that it chose for
 /// their cards (kLimiterAttribute); an older controller leaves it, which then means "none".
 bool parseMode(const std::string& text, Mode& out) {
   if (text == "none" || text == "auto") return out = Mode::none, true;
   if (text == "limiter") return out = Mode::limiter, true;
+  if (text == "driver") return out = Mode::driver, true;
   if (text == "hami-core") return out = Mode::hamiCore, true;
   if (text == "mps") return out = Mode::mps, true;
   return false;
@@ -65,17 +70,21 @@ std::string cacheDir(const std::string& key) { return stateDir() + "/hami-core/c
 std::string locksDir() { return stateDir() + "/hami-core/locks"; }
 std::string lockDir() { return locksDir() + "/all"; }
 std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uuid; }
+/// True if the agent's daemon has a namespace for each device of the card, as with version 3 of MPS. The file is
+/// outside of the folder that containers can write to with version 2.
+bool hasNamespaces(const std::string& uuid) { return ::access((pipeDir(uuid) + ".namespaces").c_str(), F_OK) == 0; }
 /// Folder of the MPS sockets of a device. With version 3 of MPS, the agent creates a namespace with the limits of the
 /// device (controller/agent/sharing/mps_limits.h): the last 24 letters and digits of its uid. With version 2, all
 /// clients of the card have the same sockets.
 std::string socketsOf(const Device& device) {
+  std::string pipe = pipeDir(device.cards.front().uuid);
+  if (!hasNamespaces(device.cards.front().uuid)) return pipe;
   std::string name;
   for (const char c : device.key)
     if (std::isalnum(static_cast<unsigned char>(c)) != 0)
       name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (name.size() > 24) name.erase(0, name.size() - 24);
-  const std::string pipe = pipeDir(device.cards.front().uuid), own = pipe + "/card/" + name;
-  return ::access((own + "/control").c_str(), F_OK) == 0 ? own : pipe;
+  return pipe + "/card/" + name;
 }
 /// Folder of the shared memory of one card's MPS daemon and its clients: a separate tmpfs. It is not in the pipe
 /// folder, which containers can write: a root container could unmount it there by a rename.
@@ -167,12 +176,12 @@ class GpuShare final : public Provisioner {
     Mode mode{};
     const std::string given = parameter(parameters, "isolation", "none");
     if (!parseMode(given, mode))
-      return invalid("isolation is \"" + given + "\"; known are none, auto, limiter, hami-core, mps");
+      return invalid("isolation is \"" + given + "\"; known are none, auto, driver, limiter, hami-core, mps");
     if (const auto reaction = parameters.find("onBypass"); reaction != parameters.end()) {
       if (reaction->second != "report" && reaction->second != "evict")
         return invalid("onBypass is \"" + reaction->second + "\"; known are report, evict");
-      if (given != "limiter" && given != "auto")
-        return invalid("onBypass has no effect with isolation " + given + "; it needs limiter or auto");
+      if (given != "limiter" && given != "driver" && given != "auto")
+        return invalid("onBypass has no effect with isolation " + given + "; it needs limiter, driver or auto");
     }
     if (const auto slice = parameters.find("timeSlice"); slice != parameters.end()) {
       constexpr std::array<std::string_view, 4> kTimeSlices{"default", "short", "medium", "long"};
@@ -211,12 +220,15 @@ class GpuShare final : public Provisioner {
   Status stage(Call&, const Device& device) override {
     Status cards = egpu::nvidia::stageCards(device);
     if (cards.code != EGPU_OK && cards.code != EGPU_NO_CHANGE) return cards;
+    if (usesLimiter(device)) {
+      if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
+      return egpu::gpushare::stageLimiter(stateDir(), inOrder(device));
+    }
     switch (modeFor(device)) {
       case Mode::none:
-        return cards;
       case Mode::limiter:
-        if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
-        return egpu::gpushare::stageLimiter(stateDir(), inOrder(device));
+      case Mode::driver:  // the agent sets the limits of the driver
+        return cards;
       case Mode::hamiCore:
         if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
         if (!makeShared(cacheDir(device.key))) return cannotMake(cacheDir(device.key));
@@ -251,8 +263,11 @@ class GpuShare final : public Provisioner {
       call.env("ELASTICGPU_MEMORY_" + n, std::to_string(device.cards[i].memory));  // bytes
     }
     const Mode mode = modeFor(device);
+    if (mode == Mode::mps && hasNamespaces(device.cards.front().uuid) &&
+        ::access((socketsOf(device) + "/control").c_str(), F_OK) != 0)
+      return unavailable("the MPS control daemon has not opened " + socketsOf(device) + "/control");
     std::vector<egpu::nvidia::StandIn> standIns;
-    if (mode == Mode::limiter) {
+    if (usesLimiter(device)) {
       standIns = egpu::gpushare::standIns(stateDir());
       if (standIns.empty()) return unavailable(egpu::gpushare::whyNoLimiter());
       egpu::gpushare::mountLimiterFiles(call, stateDir(), device.key);
@@ -281,20 +296,30 @@ class GpuShare final : public Provisioner {
   static Mode modeFor(const Device& device) {
     return isAdminAccess(device) || hasWholeCards(device) ? Mode::none : modeOf(device.parameters);
   }
+  static bool usesLimiter(const Device& device) {
+    const Mode mode = modeFor(device);
+    return mode == Mode::limiter ||
+           (mode == Mode::driver && parameter(device.parameters, kComputeParameter, "") == "limiter");
+  }
+  /// The limiter delays only kernels on cards with a share of compute.
+  static const char* computeLevel(const Device& device) {
+    const auto unlimited = [](const Card& card) { return card.core == 0; };
+    const bool any = std::any_of(device.cards.begin(), device.cards.end(), unlimited);
+    return usesLimiter(device) && !any ? "Soft" : "None";
+  }
   static Isolation provided(const Device& device) {
     if (hasWholeCards(device)) return wholeCardIsolation();
     switch (modeFor(device)) {
       case Mode::none:
         break;
-      case Mode::limiter: {
-        const auto unlimited = [](const Card& card) { return card.core == 0; };
-        const bool any = std::any_of(device.cards.begin(), device.cards.end(), unlimited);
-        return {"limiter", "Soft", any ? "None" : "Soft", "Soft"};
-      }
+      case Mode::limiter:
+        return {"limiter", "Soft", computeLevel(device), "Soft"};
+      case Mode::driver:  // managed memory counts only while it is on the card
+        return {"driver", "Enforced", computeLevel(device), "Soft", "None"};
       case Mode::hamiCore:
         return {"hami-core", "Soft", "Soft", "Soft"};
-      case Mode::mps:  // clients share one server, and its faults
-        return {"mps", "Soft", "Soft", "None"};
+      case Mode::mps:  // clients share one server, and its faults; its memory limit is one of pinned memory
+        return {"mps", "Soft", "Soft", "None", "None"};
     }
     return {"none", "None", "None", "Soft"};
   }
@@ -336,7 +361,11 @@ class GpuShare final : public Provisioner {
       if (mode == Mode::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");
     }
-    if (mode == Mode::limiter)
+    if (mode == Mode::driver)
+      for (const auto& card : device.cards)
+        if (card.memory < kMiB)
+          return invalid("card " + card.uuid + ": isolation driver needs a memory share of at least 1 MiB");
+    if (usesLimiter(device))
       if (const auto wrong = egpu::gpushare::wrongForLimiter(device); !wrong.empty()) return invalid(wrong);
     if (mode == Mode::mps && device.cards.size() > 1)
       return invalid("mps serves shares of one card; this device has " + std::to_string(device.cards.size()));

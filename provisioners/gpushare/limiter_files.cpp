@@ -20,11 +20,14 @@
 #include <system_error>
 
 #include "provisioners/gpushare/limiter/page.h"
+#include "provisioners/nvidia/open_file.h"
 
 namespace egpu::gpushare {
 namespace {
 
 namespace fs = std::filesystem;
+
+using nvidia::OpenFile;
 using sdk::Status;
 
 constexpr std::array<const char*, 2> kLibraries{"libcuda.so.1", "libnvidia-ml.so.1"};
@@ -35,22 +38,6 @@ const std::string kDriver = kInContainer + "/driver/";
 
 std::string librariesDir(const std::string& state) { return state + "/limiter/lib"; }
 std::string devicesDir(const std::string& state) { return state + "/limiter/devices"; }
-
-/// Closes its descriptor at the end of the scope.
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  const int fd_;
-};
 
 Status failed(const std::string& what) { return sdk::unavailable(what + ": " + std::strerror(errno)); }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "provisioners/nvidia/mig/table.h"
 #include "provisioners/nvidia/ratings.h"
 #include "provisioners/nvidia/system.h"
 #include "provisioners/nvidia/unified.h"
@@ -279,6 +280,7 @@ std::string readCard(const Library& nvml, Device device, NvmlCard& out, std::vec
         "ComputeProhibited: its compute mode is PROHIBITED, so that no program computes on it; run nvidia-smi -i " +
         out.uuid + " -c DEFAULT";
   readUse(nvml, device, out, remarks);
+  if (out.mig) readTable(nvml, device, out, found);
   all.insert(all.end(), found.begin(), found.end());
   return {};
 }

@@ -21,6 +21,7 @@ std::unique_ptr<Library> Library::open(std::string& why, bool& absent) {
 #define EGPU_NVML_FIND(name, parameters) \
   library->name = reinterpret_cast<decltype(library->name)>(dlsym(library->handle_, #name));
   EGPU_NVML_FUNCTIONS(EGPU_NVML_FIND)
+  EGPU_NVML_MIG_FUNCTIONS(EGPU_NVML_FIND)
 #undef EGPU_NVML_FIND
   const Return answer = call(library->nvmlInit_v2);
   library->started_ = answer == kSuccess;
@@ -56,6 +57,10 @@ std::string inWords(Return answer) {
       return "it has fallen off the bus; reboot the machine, and check its seat and power if it happens again";
     case kResetRequired:
       return std::string("it needs a reset: ") + kReset;
+    case kInUse:
+      return "it is in use";
+    case kInsufficientResources:
+      return "the card has no resources left for it";
     case kOperatingSystem:
       return "the system or its device cgroup denies access";
     case kVersionMismatch:

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "provisioners/nvidia/mig/nvml_mig.h"
 #include "provisioners/nvidia/nvml.h"
 
 namespace egpu::nvidia {
@@ -27,6 +28,7 @@ class Library {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator can't stand in them.
 #define EGPU_NVML_MEMBER(name, parameters) Return(*name) parameters = nullptr;
   EGPU_NVML_FUNCTIONS(EGPU_NVML_MEMBER)
+  EGPU_NVML_MIG_FUNCTIONS(EGPU_NVML_MEMBER)
 #undef EGPU_NVML_MEMBER
 
  private:

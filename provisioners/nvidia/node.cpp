@@ -128,9 +128,12 @@ sdk::Status discover(sdk::Call& call, const std::vector<std::pair<std::string, s
     std::vector<egpu_pair> attributes;
     for (const auto* all : {&card.attributes, &more})
       for (const auto& [name, value] : *all) attributes.push_back({name.c_str(), value.c_str()});
+    std::vector<egpu_mig_profile> profiles;
+    for (const Profile& each : card.profiles)
+      profiles.push_back({each.name.c_str(), each.memory, each.compute, each.size, each.starts, each.media ? 1 : 0});
     call.gpu({sizeof(egpu_gpu), card.uuid.c_str(), card.model.c_str(), card.index, card.memory, card.smCount,
               card.numaNode, card.pci.c_str(), card.milliTflops, links.data(), links.size(), attributes.data(),
-              attributes.size()});
+              attributes.size(), profiles.data(), profiles.size()});
   }
   return {EGPU_OK, joined(node.remarks)};
 }

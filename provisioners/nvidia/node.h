@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
+#include "provisioners/nvidia/mig/profiles.h"
 
 namespace egpu::nvidia {
 
@@ -32,7 +33,8 @@ struct NvmlCard {
   int64_t milliTflops = 0;
   std::vector<Link> links;
   std::vector<std::pair<std::string, std::string>> attributes;
-  bool mig = false;
+  bool mig = false;                ///< in MIG mode
+  std::vector<Profile> profiles;   ///< profiles of its instances; none if they can't be read
   std::vector<Process> processes;  ///< processes that compute on it
   bool processesKnown = false;
   int64_t memoryUsed = -1;      ///< bytes; -1 = unknown

@@ -34,6 +34,9 @@ class Pool:
             if known:
                 known["ends"] = time.monotonic() + body["leaseSeconds"]
                 return 200, {"endpoint": known["endpoint"]}
+            gpus = [amount for name, amount in (body.get("amounts") or {}).items() if name.endswith("/gpu")]
+            if gpus not in ([], ["1"]):
+                return 422, {"message": f"a lease is for one GPU, not for {gpus[0]}"}
             used = {lease["endpoint"] for lease in self.leases.values()}
             free = [endpoint for endpoint in self.endpoints if endpoint not in used]
             if not free:

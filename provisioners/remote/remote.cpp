@@ -2,20 +2,10 @@
 // plugin gets a lease per device from the pool. On the node, it gives containers the address of the GPU, and renews the
 // lease while the device is staged.
 #include <curl/curl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <functional>
 #include <map>
-#include <mutex>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -23,55 +13,21 @@
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
+#include "provisioners/remote/lease_book.h"
 #include "provisioners/remote/pool_client.h"
+#include "provisioners/remote/pool_settings.h"
+#include "provisioners/remote/renewal.h"
 
 namespace {
 
 using namespace egpu::sdk;
-using egpu::remote::LeaseRequest;
+using egpu::remote::LeaseBook;
 using egpu::remote::PoolClient;
 using egpu::remote::PoolSettings;
 using egpu::remote::readPool;
-using std::chrono::seconds;
-using std::chrono::steady_clock;
+using egpu::remote::Renewal;
 
-constexpr std::size_t kMaxReleased = 10'000;
 constexpr const char* kEndpointVariable = "ELASTICGPU_REMOTE_ENDPOINT";
-
-std::string stateDir() {
-  const char* given = std::getenv("ELASTICGPU_STATE_DIR");
-  return std::string(given && *given ? given : "/var/lib/elasticgpu") + "/remote";
-}
-
-std::string poolsFile() { return stateDir() + "-pools.json"; }
-
-nlohmann::json toJson(const PoolSettings& pool) {
-  return {{"pool", pool.url},
-          {"owner", pool.owner},
-          {"caFile", pool.caFile},
-          {"tokenFile", pool.tokenFile},
-          {"leaseSeconds", std::to_string(pool.leaseSeconds)}};
-}
-/// Reads toJson(). INVALID: it is no such object.
-Status fromJson(const nlohmann::json& json, PoolSettings& pool) {
-  Parameters parameters;
-  if (json.is_object())
-    for (const auto& [name, value] : json.items())
-      if (value.is_string()) parameters[name] = value.get<std::string>();
-  return readPool(parameters, pool);
-}
-
-/// Replaces the file as a whole.
-Status writeFile(const std::string& path, const nlohmann::json& json) {
-  {
-    std::ofstream out(path + ".new", std::ios::trunc);
-    out << json.dump() << "\n";
-    if (!out.flush()) return unavailable("cannot write " + path + ": " + std::strerror(errno));
-  }
-  std::error_code error;
-  std::filesystem::rename(path + ".new", path, error);
-  return error ? unavailable("cannot write " + path + ": " + error.message()) : ok();
-}
 
 /// Splits "host:container, host:container".
 Status readMounts(const std::string& text, std::vector<std::pair<std::string, std::string>>& out) {
@@ -89,140 +45,72 @@ Status readMounts(const std::string& text, std::vector<std::pair<std::string, st
   return ok();
 }
 
+/// True if the device or its class names a pool. Otherwise an administrator made the device, with its endpoint.
+bool hasPool(const Parameters& parameters) { return parameters.count("pool") != 0; }
+
+/// Checks the parameters of a class without a pool.
+Status checkWithoutPool(const Parameters& parameters) {
+  for (const char* name : {"owner", "caFile", "tokenFile", "leaseSeconds"})
+    if (parameters.count(name) != 0)
+      return invalid(std::string(name) + " is given without pool; state pool, such as https://pool.example.com:7443");
+  return refuseUnknown(parameters, {"pool", "endpointVariable", "mounts"});
+}
+
 bool isVariable(const std::string& name) {
   return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });
 }
 
-/// Renews the leases of this node's staged devices, on a thread of its own. Each staged device is a file in the state
-/// folder, so a restarted process continues. Thread-safe.
-class Renewal {
- public:
-  explicit Renewal(PoolClient& client) : client_(client) {}
-  ~Renewal() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
-  Renewal(const Renewal&) = delete;
-  Renewal& operator=(const Renewal&) = delete;
-
-  /// Begins with the device. OK: the file is new; NO_CHANGE: it exists.
-  Status add(const std::string& key, const PoolSettings& pool) {
-    std::error_code error;
-    std::filesystem::create_directories(stateDir(), error);
-    const auto path = stateDir() + "/" + key;
-    const bool known = std::filesystem::exists(path, error);
-    if (Status status = writeFile(path, toJson(pool)); status.code != EGPU_OK) return status;
-    resume();
-    return known ? noChange() : ok();
-  }
-  Status remove(const std::string& key) {
-    std::error_code error;
-    const bool removed = std::filesystem::remove(stateDir() + "/" + key, error);
-    if (error) return unavailable("cannot remove " + stateDir() + "/" + key + ": " + error.message());
-    return removed ? ok() : noChange();
-  }
-  /// Starts the thread, if devices are staged.
-  void resume() {
-    const std::lock_guard lock(mutex_);
-    std::error_code error;
-    if (thread_.joinable() || stop_ || std::filesystem::is_empty(stateDir(), error) || error) return;
-    thread_ = std::thread([this] { run(); });
-  }
-
- private:
-  struct Due {
-    steady_clock::time_point at;
-    std::string problem;  ///< message of the last renewal if it failed
-  };
-
-  void run() {
-    std::map<std::string, Due> due;
-    for (std::unique_lock lock(mutex_); !stop_; wake_.wait_for(lock, seconds(1))) {
-      lock.unlock();
-      std::map<std::string, Due> next;
-      std::error_code error;
-      for (const auto& file : std::filesystem::directory_iterator(stateDir(), error)) {
-        const auto key = file.path().filename().string();
-        if (key.find('.') != std::string::npos) continue;
-        auto& entry = next[key];
-        if (const auto known = due.find(key); known != due.end()) entry = known->second;
-        if (steady_clock::now() >= entry.at) renew(file.path(), key, entry);
-      }
-      due = std::move(next);
-      lock.lock();
-    }
-  }
-  /// Renews at a third of the lease, so that two renewals can fail.
-  void renew(const std::filesystem::path& path, const std::string& key, Due& due) {
-    std::ifstream in(path);
-    const auto lease = nlohmann::json::parse(in, nullptr, false);
-    PoolSettings pool;
-    Status status = fromJson(lease, pool);
-    if (status.code == EGPU_OK) status = client_.renew(pool, key, [this] { return stopping(); });
-    due.at = steady_clock::now() + (status.code == EGPU_OK ? seconds(pool.leaseSeconds) / 3 : seconds(5));
-    if (status.message == due.problem) return;
-    due.problem = status.message;
-    const auto text =
-        "lease " + key + (status.code == EGPU_OK ? " is renewed again" : " is not renewed: " + status.message);
-    detail::host->log(status.code == EGPU_OK ? EGPU_INFO : EGPU_WARN, text.c_str());
-  }
-  bool stopping() {
-    const std::lock_guard lock(mutex_);
-    return stop_;
-  }
-
-  PoolClient& client_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;   ///< guarded by mutex_
-  std::thread thread_;  ///< guarded by mutex_
-};
+/// Calls `ask` for each pool, at the same time, because each request can take most of a call's time.
+void askEach(const std::vector<PoolSettings>& pools, const std::function<void(std::size_t)>& ask) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < pools.size(); ++i) threads.emplace_back([&ask, i] { ask(i); });
+  if (!pools.empty()) ask(0);
+  for (auto& thread : threads) thread.join();
+}
 
 class Remote final : public Provisioner {
  public:
-  Remote() {
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    std::ifstream in(poolsFile());
-    const auto all = nlohmann::json::parse(in, nullptr, false);
-    PoolSettings pool;
-    if (all.is_array())
-      for (const auto& each : all)
-        if (fromJson(each, pool).code == EGPU_OK) pools_.insert(pool);
-  }
+  Remote() { curl_global_init(CURL_GLOBAL_DEFAULT); }
 
   Description describe() override {
     // Advisory: the pool limits its clients.
     return {"remote.provisioner.elasticgpu.io", "0.1.0", "remote", "Advisory"};
   }
 
-  /// Also learns the pool: the host validates every class at its start, and deprovision and list have no parameters.
+  /// Also records the pool: the host validates every class at its start, and deprovision and list have no parameters.
   Status validate(const Parameters& parameters) override {
     PoolSettings pool;
-    if (Status status = readPool(parameters, pool); status.code != EGPU_OK) return status;
+    const bool hasOne = hasPool(parameters);
+    if (Status status = hasOne ? readPool(parameters, pool) : checkWithoutPool(parameters); status.code != EGPU_OK)
+      return status;
     if (const auto name = parameter(parameters, "endpointVariable", kEndpointVariable); !isVariable(name))
       return invalid("endpointVariable is \"" + name + "\", which is no name of an environment variable");
     std::vector<std::pair<std::string, std::string>> mounts;
     if (Status status = readMounts(parameter(parameters, "mounts"), mounts); status.code != EGPU_OK) return status;
-    learn(pool, {});
+    if (hasOne) book_.named(pool);
     return ok();
   }
 
   Status provision(Call& call, const Device& device) override {
     if (Status status = check(device); status.code != EGPU_OK) return status;
     call.isolation({"remote", "None", "None", "Soft"});
-    if (device.parameters.empty()) return records_.add(device);  // an administrator's device
+    if (!hasPool(device.parameters) && device.source.endpoint.empty())
+      return invalid(
+          "the class has no parameter pool, and no ElasticGPU of the class with remote.endpoint is Available, large "
+          "enough, and on a node that pods of the claim can use");
+    if (!hasPool(device.parameters)) return records_.add(device);
     PoolSettings pool;
     if (Status status = readPool(device.parameters, pool); status.code != EGPU_OK) return status;
-    auto lease = client_.acquire(pool, device.key, {device.device, device.claim, amountsOf(device)},
-                                 [&call] { return call.cancelled(); });
+    const auto cancelled = [&call] { return call.cancelled(); };
+    if (Status status = book_.begin(device.key, pool); status.code != EGPU_OK) return status;
+    auto lease = client_.acquire(pool, device.key, {device.device, device.claim, amountsOf(device)}, cancelled);
+    if (lease.isUnusable) {
+      const Status released = client_.release(pool, device.key, cancelled);
+      lease.status.message += released.code == EGPU_OK ? "; the lease has been released" : "; " + released.message;
+    }
     if (lease.status.code != EGPU_OK && lease.status.code != EGPU_NO_CHANGE) return lease.status;
-    learn(pool, device.key);
     call.source({{}, {}, lease.endpoint});
     return lease.status;
   }
@@ -230,28 +118,46 @@ class Remote final : public Provisioner {
   /// Asks all pools if it does not know the key's. The pool that has the lease is enough; others can be down.
   Status deprovision(Call& call) override {
     const auto key = call.key();
-    if (isReleased(key)) return ok();
+    if (book_.isReleased(key)) return ok();
+    const auto pools = book_.poolsOf(key);
+    std::vector<Status> results(pools.size());
+    askEach(pools,
+            [&](std::size_t i) { results[i] = client_.release(pools[i], key, [&call] { return call.cancelled(); }); });
     Status failed = ok();
-    for (const auto& pool : poolsOf(key)) {
-      Status status = client_.release(pool, key, [&call] { return call.cancelled(); });
-      if (status.code == EGPU_OK) return forget(key);
-      if (status.code != EGPU_NO_CHANGE) failed = status;
+    for (std::size_t i = 0; i < pools.size(); ++i) {
+      if (results[i].code == EGPU_OK) return book_.released(key), records_.remove(key);
+      if (results[i].code == EGPU_NO_CHANGE) continue;
+      if (!book_.hasLapsed(key, pools[i], client_.silence(pools[i]))) {
+        failed = results[i];
+        continue;
+      }
+      call.log(EGPU_WARN, "lease " + key + " ends without a request, as no node renews it: " + results[i].message);
     }
-    return failed.code == EGPU_OK ? forget(key) : failed;
+    if (failed.code != EGPU_OK) return failed;
+    return book_.ended(key), records_.remove(key);
   }
 
   Status list(Call& call) override {
-    std::vector<std::string> keys;
-    for (const auto& pool : poolsOf({}))
-      if (Status status = client_.list(pool, keys, [&call] { return call.cancelled(); }); status.code != EGPU_OK)
-        call.log(EGPU_WARN, status.message);  // the other pools' keys are still useful
-    for (const auto& key : std::set<std::string>(keys.begin(), keys.end())) call.listed(key);
+    const auto pools = book_.pools();
+    std::vector<Status> results(pools.size());
+    std::vector<std::vector<std::string>> keys(pools.size());
+    askEach(pools,
+            [&](std::size_t i) { results[i] = client_.list(pools[i], keys[i], [&call] { return call.cancelled(); }); });
+    std::set<std::string> all;
+    for (std::size_t i = 0; i < pools.size(); ++i) {
+      const bool isComplete = results[i].code == EGPU_OK;
+      if (!isComplete) call.log(EGPU_WARN, results[i].message);  // the other pools' keys are still useful
+      if (!book_.listed(pools[i], keys[i], isComplete, client_.silence(pools[i])))
+        call.log(EGPU_INFO, "pool " + pools[i].url + " has no lease and no class any more: it gets no requests");
+      all.insert(keys[i].begin(), keys[i].end());
+    }
+    for (const auto& key : all) call.listed(key);
     return records_.list(call);
   }
 
   Status stage(Call& call, const Device& device) override {
     if (Status status = check(device); status.code != EGPU_OK) return status;
-    if (device.parameters.empty()) return noChange();
+    if (!hasPool(device.parameters)) return noChange();
     PoolSettings pool;
     if (Status status = readPool(device.parameters, pool); status.code != EGPU_OK) return status;
     // The lease may have ended between the claim's binding and the start of its pod.
@@ -280,8 +186,12 @@ class Remote final : public Provisioner {
 
   Status unstage(Call& call) override { return renewal_.remove(call.key()); }
 
-  /// Replies nothing. The agent calls it regularly, so a restarted process continues to renew.
-  Status health(Call&) override { return renewal_.resume(), ok(); }
+  /// Reports the leases that are not renewed. The agent calls it regularly, so a restarted process continues to renew.
+  Status health(Call& call) override {
+    renewal_.resume();
+    for (const auto& [key, why] : renewal_.problems()) call.health(key, false, why);
+    return ok();
+  }
 
  private:
   static Status check(const Device& device) {
@@ -292,45 +202,11 @@ class Remote final : public Provisioner {
   static std::map<std::string, std::string> amountsOf(const Device& device) {
     return {device.capacity.begin(), device.capacity.end()};
   }
-  void learn(const PoolSettings& pool, const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    if (pools_.insert(pool).second) {
-      auto all = nlohmann::json::array();
-      for (const auto& each : pools_) all.push_back(toJson(each));
-      // The next process of the plugin, which may be asked to deprovision before any class is validated, reads it.
-      if (const Status status = writeFile(poolsFile(), all); status.code != EGPU_OK)
-        detail::host->log(EGPU_WARN, status.message.c_str());
-    }
-    if (key.empty()) return;
-    leases_.insert_or_assign(key, pool);
-    released_.erase(key);
-  }
-  bool isReleased(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    return released_.count(key) != 0;
-  }
-  Status forget(const std::string& key) {
-    records_.remove(key);
-    const std::lock_guard lock(mutex_);
-    leases_.erase(key);
-    if (released_.size() >= kMaxReleased) released_.clear();
-    released_.insert(key);
-    return ok();
-  }
-  /// Returns the pool of the key's lease or, if it is unknown, all pools.
-  std::vector<PoolSettings> poolsOf(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    if (const auto known = leases_.find(key); known != leases_.end()) return {known->second};
-    return {pools_.begin(), pools_.end()};
-  }
 
   Records records_;  ///< devices of administrators
   PoolClient client_;
   Renewal renewal_{client_};
-  std::mutex mutex_;
-  std::set<PoolSettings> pools_;
-  std::map<std::string, PoolSettings> leases_;  ///< by key
-  std::set<std::string> released_;              ///< keys whose leases have ended
+  LeaseBook book_;
 };
 
 }  // namespace

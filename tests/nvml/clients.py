@@ -1,8 +1,22 @@
 """Prints the cards that third-party NVML clients see, as JSON.  clients.py nvml | nvitop
 
-Each card: uuid, name, memory total and used in bytes, pids of its processes and their memory."""
+Each card: uuid, name, memory total and used in bytes, pids of its processes and their memory; nvml: its MIG devices."""
 import json
 import sys
+
+
+def mig_devices(n, card):
+    """MIG devices of a card: uuid, ids of the instances, and the card that they belong to."""
+    out = []
+    for i in range(n.nvmlDeviceGetMaxMigDeviceCount(card)):
+        try:
+            mig = n.nvmlDeviceGetMigDeviceHandleByIndex(card, i)
+        except (n.NVMLError_NotFound, n.NVMLError_NotSupported):
+            continue
+        out.append({"uuid": n.nvmlDeviceGetUUID(mig), "gpuInstance": n.nvmlDeviceGetGpuInstanceId(mig),
+                    "computeInstance": n.nvmlDeviceGetComputeInstanceId(mig),
+                    "card": n.nvmlDeviceGetUUID(n.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(mig))})
+    return out
 
 
 def nvml():
@@ -17,7 +31,7 @@ def nvml():
         graphics = n.nvmlDeviceGetGraphicsRunningProcesses(card)
         cards.append({"uuid": n.nvmlDeviceGetUUID(card), "name": n.nvmlDeviceGetName(card), "total": memory.total,
                       "reserved": memory.reserved, "used": memory.used, "minor": n.nvmlDeviceGetMinorNumber(card),
-                      "persistence": n.nvmlDeviceGetPersistenceMode(card),
+                      "persistence": n.nvmlDeviceGetPersistenceMode(card), "mig": mig_devices(n, card),
                       "processes": {str(p.pid): p.usedGpuMemory for p in processes},
                       "graphics": {str(p.pid): p.usedGpuMemory for p in graphics}})
     try:

@@ -13,6 +13,7 @@
 
 #include "controller/plugin/in_process.h"
 #include "tests/nvml/fake_nvml.h"
+#include "tests/nvml/mig_state.h"
 
 namespace egpu::plugin::testing {
 namespace {
@@ -118,6 +119,24 @@ TEST_F(NvmlClientsTest, NvidiaMlPySeesWhatDiscoveryPublishes) {
   for (const auto& card : seen["cards"])
     EXPECT_EQ(card["processes"], json(processesOn(card["uuid"]))) << "only programs that compute are a card's users";
   EXPECT_EQ(seen["cards"][0]["graphics"], (json{{std::to_string(getppid()), 104857600}}));
+}
+
+TEST_F(NvmlClientsTest, NvidiaMlPyListsMigDevices) {
+  auto card = fake.file["devices"][1];
+  card["mig"] = 1;
+  card["migProfiles"] =
+      YAML::Load("[{number: 0, name: 1g.12gb, id: 19, slices: 1, size: 1, starts: [0, 1], memoryMib: 1}]");
+  fake.write();
+  nvidia::testing::withFakeInstances([](nvidia::testing::FakeInstances& now) {
+    now.all[0] = {1, 1, 5, 19, 1, 1, 1, {1}};
+    return true;
+  });
+  const auto seen = ask("nvml");
+  EXPECT_EQ(seen["cards"][0]["mig"], json::array());
+  EXPECT_EQ(seen["cards"][1]["mig"], (json{{{"uuid", "MIG-3ed00000-0000-4000-8000-000000000500"},
+                                            {"gpuInstance", 5},
+                                            {"computeInstance", 0},
+                                            {"card", found.gpus[1].uuid}}}));
 }
 
 TEST_F(NvmlClientsTest, NvitopSeesWhatDiscoveryPublishes) {

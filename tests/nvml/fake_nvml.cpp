@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/nvml/mig_state.h"
 #include "tests/nvml/node_file.h"
 
 namespace egpu::nvidia::testing {
@@ -20,6 +21,7 @@ FakeNvml::FakeNvml(const std::string& node) : file(YAML::LoadFile(EGPU_FAKE_NVML
   chmod(folder_.c_str(), 0755);  // a plugin's process has a different user
   write();
   setenv("ELASTICGPU_FAKE_NVML", (folder_ + "/node.yaml").c_str(), 1);
+  reboot();
   setenv("ELASTICGPU_SYSTEM_ROOT", folder_.c_str(), 1);
   // Opened under its soname, it is the library that dlopen("libnvidia-ml.so.1") finds.
   library_ = dlopen(EGPU_FAKE_NVML_FOLDER "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -85,8 +87,32 @@ void FakeNvml::writeKernelFiles() const {
                                                        device.pci + "\nDevice Minor: \t " +
                                                        std::to_string(device.minor) + "\nGPU Excluded:\t No\n");
   }
+  writeMigMinors();
   removeOthers(bus, addresses);
   removeOthers(gpus, addresses);
+}
+
+/// Numbers the capabilities as the kernel module does: each instance has one, and each compute instance in it.
+void FakeNvml::writeMigMinors() const {
+  constexpr int kGpuInstances = 15, kComputeInstances = 8;
+  int next = 1;
+  std::string text = "config " + std::to_string(next++) + "\n";
+  text += "monitor " + std::to_string(next++) + "\n";
+  for (const FakeDevice& device : readFakeNode(folder_ + "/node.yaml").devices)
+    for (int gi = 0; device.mig >= 0 && gi < kGpuInstances; ++gi) {
+      const std::string instance = "gpu" + std::to_string(device.minor) + "/gi" + std::to_string(gi);
+      text += instance + "/access " + std::to_string(next++) + "\n";
+      for (int ci = 0; ci < kComputeInstances; ++ci)
+        text += instance + "/ci" + std::to_string(ci) + "/access " + std::to_string(next++) + "\n";
+    }
+  replaceFile(folder_ + "/proc/driver/nvidia-caps/mig-minors", text);
+}
+
+void FakeNvml::reboot() {
+  const std::string instances = fakeInstancesPath();
+  std::ofstream(instances, std::ios::trunc).flush();
+  chmod(instances.c_str(), 0666);  // a plugin's process has a different user
+  replaceFile(folder_ + "/proc/sys/kernel/random/boot_id", "boot-" + std::to_string(++boots_) + "\n");
 }
 
 void FakeNvml::unplug(std::size_t place) {

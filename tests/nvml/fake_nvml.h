@@ -24,6 +24,8 @@ class FakeNvml {
   void write();
   /// Also removes the card at this place from the kernel's files.
   void unplug(std::size_t place);
+  /// Destroys all MIG instances, as a reboot does, and changes the boot id.
+  void reboot();
   /// Removes the library, as during an upgrade of the driver's package; for plugins that do not hold it open.
   void uninstall();
   /// Returns "NAME=value" of the variables with which another process sees the same node.
@@ -31,10 +33,12 @@ class FakeNvml {
 
  private:
   void writeKernelFiles() const;
+  void writeMigMinors() const;
 
   const support::ScratchFolder scratch_;
   const std::string& folder_ = scratch_.path();
   void* library_ = nullptr;
+  int boots_ = 0;
 };
 
 }  // namespace egpu::nvidia::testing

@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "provisioners/nvidia/mig/nvml_mig.h"
 #include "provisioners/nvidia/nvml.h"
 
 namespace egpu::nvidia::testing {
@@ -106,6 +107,29 @@ void value(EventData& out) {
   value(out.data);
 }
 
+void value(NamedInstanceProfile& out) {
+  for (auto* each : {&out.id, &out.sliceCount, &out.instanceCount, &out.ofaCount}) value(*each);
+  value(out.memorySizeMB);
+  std::memset(out.name, byte(), sizeof out.name);
+}
+void value(InstancePlacement& out) {
+  value(out.start);
+  value(out.size);
+}
+void value(GpuInstanceInfo& out) {
+  value(out.id);
+  value(out.profileId);
+  value(out.placement);
+}
+void value(ComputeProfile& out) {
+  value(out.id);
+  value(out.sliceCount);
+}
+void value(ComputeInstanceInfo& out) {
+  value(out.id);
+  value(out.placement);
+}
+
 /// Writes a text of any length; one that fills the buffer has no NUL.
 void text(char* out, unsigned size) {
   const std::size_t length = std::min<std::size_t>(byte(), size);
@@ -121,11 +145,13 @@ unsigned sizeOf(unsigned size, Rest...) {
 /// Writes a function's outputs: a text with its buffer's size after it, or the first element of an array.
 template <class First, class... Rest>
 void write(First first, Rest... rest) {
-  constexpr bool handle = std::is_same_v<First, Device> || std::is_same_v<First, EventSet>;
+  constexpr bool handle = std::is_same_v<First, Device> || std::is_same_v<First, EventSet> ||
+                          std::is_same_v<First, GpuInstance> || std::is_same_v<First, ComputeInstance> ||
+                          std::is_same_v<First, const InstancePlacement*>;
   if constexpr (std::is_same_v<First, char*>)
     text(first, sizeOf(rest...));
   else if constexpr (std::is_pointer_v<First> && !handle)
-    value(*first);
+    if (first != nullptr) value(*first);
   if constexpr (sizeof...(rest) > 0) write(rest...);
 }
 
@@ -164,3 +190,4 @@ using namespace egpu::nvidia;
   __attribute__((visibility("default"), ifunc("find_" #symbol))) void symbol();              \
   }
 EGPU_NVML_FUNCTIONS(EXPORT)
+EGPU_NVML_MIG_FUNCTIONS(EXPORT)

@@ -1,8 +1,11 @@
 #include "tests/nvml/node_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -22,6 +25,16 @@ Answers answersOf(const YAML::Node& from, const char* name) {
   return out;
 }
 
+FakeProfile readProfile(const YAML::Node& from) {
+  FakeProfile out;
+  take(from, "name", out.name), take(from, "number", out.number), take(from, "id", out.id);
+  take(from, "slices", out.slices), take(from, "size", out.size), take(from, "starts", out.starts);
+  take(from, "memoryMib", out.memoryMib), take(from, "sms", out.sms), take(from, "ofa", out.ofa);
+  out.count = out.starts.size();
+  take(from, "count", out.count);
+  return out;
+}
+
 /// Reads `common`, which applies to all devices, then the device's own values.
 FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
   FakeDevice out;
@@ -30,7 +43,9 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
     take(n, "uuid", out.uuid), take(n, "name", out.name), take(n, "pci", out.pci), take(n, "path", out.path);
     take(n, "numa", out.numa), take(n, "minor", out.minor), take(n, "memory", out.memory);
     take(n, "reserved", out.reserved), take(n, "cores", out.cores), take(n, "clock", out.clock);
-    take(n, "mig", out.mig), take(n, "pendingMig", out.pendingMig), take(n, "migSms", out.migSms);
+    take(n, "mig", out.mig), take(n, "pendingMig", out.pendingMig);
+    take(n, "computeSlices", out.computeSlices);
+    for (const auto& profile : n["migProfiles"]) out.profiles.push_back(readProfile(profile));
     take(n, "lost", out.lost), take(n, "ecc", out.ecc), take(n, "remapPending", out.remapPending);
     take(n, "remapFailed", out.remapFailed), take(n, "retiredPending", out.retiredPending);
     take(n, "linksDown", out.linksDown), take(n, "xids", out.xids), take(n, "recoveryAction", out.recoveryAction);
@@ -39,8 +54,9 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
     for (const auto& [key, all] : {std::pair{"processes", &out.processes}, std::pair{"mpsProcesses", &out.mpsProcesses},
                                    std::pair{"graphicsProcesses", &out.graphicsProcesses}})
       for (const auto& process : n[key])
-        all->push_back(
-            {process[0].as<uint64_t>(), process[1].as<uint64_t>(), process.size() > 2 ? process[2].as<int64_t>() : -1});
+        all->push_back({process[0].as<uint64_t>(), process[1].as<uint64_t>(),
+                        process.size() > 2 ? process[2].as<int64_t>() : -1,
+                        process.size() > 3 ? process[3].as<int64_t>() : -1});
     if (const auto compute = n["compute"]) {
       out.computeMajor = compute[0].as<int64_t>();
       out.computeMinor = compute[1].as<int64_t>();
@@ -75,7 +91,9 @@ FakeNode readFakeNode(const std::string& path) {
   const YAML::Node file = YAML::LoadFile(path);
   FakeNode out;
   take(file, "driver", out.driver), take(file, "cuda", out.cuda), take(file, "count", out.count);
+  take(file, "memoryLimits", out.memoryLimits);
   take(file, "opens", out.opens), take(file, "unterminated", out.unterminated);
+  take(file, "deviceNodes", out.deviceNodes), take(file, "capabilities", out.capabilities);
   for (const auto& symbol : file["missing"]) out.missing.insert(symbol.as<std::string>());
   out.errors = answersOf(file, "errors");
   out.slow = answersOf(file, "slow");
@@ -103,6 +121,19 @@ std::shared_ptr<const FakeNode> currentNode() {
   }
   known = version;
   return node;
+}
+
+bool isReachable(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) close(fd);
+  return fd >= 0 || errno == ENXIO || errno == ENODEV;
+}
+
+std::vector<std::size_t> visiblePlaces(const FakeNode& node) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < node.devices.size(); ++i)
+    if (!node.deviceNodes || isReachable("/dev/nvidia" + std::to_string(node.devices[i].minor))) out.push_back(i);
+  return out;
 }
 
 }  // namespace egpu::nvidia::testing

@@ -19,7 +19,15 @@ struct FakeLink {
 
 struct FakeProcess {
   uint64_t pid = 0, memory = 0;
-  int64_t sm = -1;  ///< percent; -1 = no sample for this process
+  int64_t sm = -1;           ///< percent; -1 = no sample for this process
+  int64_t gpuInstance = -1;  ///< MIG instance that it runs in; -1 = none
+};
+
+/// A profile of MIG instances.
+struct FakeProfile {
+  std::string name;  ///< without "MIG "
+  uint64_t number = 0, id = 0, slices = 0, size = 0, count = 0, memoryMib = 0, sms = 0, ofa = 0;
+  std::vector<uint64_t> starts;
 };
 
 struct FakeDevice {
@@ -29,7 +37,9 @@ struct FakeDevice {
   int64_t numa = -1;
   uint64_t minor = 0, memory = 0, reserved = 0, cores = 0, clock = 0;
   int64_t computeMajor = 0, computeMinor = 0;
-  int64_t mig = -1, pendingMig = -1, migSms = 0;  ///< -1 = the card has no MIG
+  int64_t mig = -1, pendingMig = -1;  ///< -1 = the card has no MIG
+  std::vector<FakeProfile> profiles;
+  uint64_t computeSlices = 7;  ///< compute slices of all its MIG instances together
   std::vector<FakeLink> links;
   bool lost = false;
   uint64_t ecc = 0;  ///< errors not corrected since the driver was loaded
@@ -55,7 +65,10 @@ struct FakeNode {
   std::set<std::string> missing;   ///< symbols that the library lacks
   Answers errors;                  ///< errors that functions return
   Answers slow;                    ///< delays of functions, in milliseconds
+  std::string memoryLimits;        ///< back end of the memory limits: dmem or misc; "" = none
   bool unterminated = false;       ///< texts fill the whole buffer, without NUL
+  std::string capabilities;        ///< file with the minor numbers of MIG's device nodes
+  bool deviceNodes = false;        ///< a process sees only cards with a device node that it may open
   std::vector<FakeDevice> devices;
 };
 
@@ -65,5 +78,12 @@ FakeNode readFakeNode(const std::string& path);
 /// Returns the file of $ELASTICGPU_FAKE_NVML, read again if it has changed. Returns null and writes the reason to
 /// stderr if it is missing or cannot be read. Thread-safe.
 std::shared_ptr<const FakeNode> currentNode();
+
+/// Returns true if this process could open the device node: it exists, and the cgroup of the process permits it. A node
+/// without a driver, as on machines without a GPU, counts as well.
+bool isReachable(const std::string& path);
+
+/// Returns the places of the cards that this process sees, in NVML's order.
+std::vector<std::size_t> visiblePlaces(const FakeNode& node);
 
 }  // namespace egpu::nvidia::testing

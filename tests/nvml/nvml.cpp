@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tests/nvml/request.h"
 
@@ -41,6 +42,9 @@ bool opens(const std::string& path) {
   if (fd >= 0) close(fd);
   return fd >= 0;
 }
+
+/// The place of no card.
+constexpr std::size_t kNoPlace = 0xffff;
 
 /// Returns the PCIe level from the common prefix of two cards' paths.
 unsigned levelOf(const FakeDevice& a, const FakeDevice& b) {
@@ -76,15 +80,23 @@ Return cudaVersion(int* version) {
 Return count(unsigned* out) {
   const NvmlCall r = begin("nvmlDeviceGetCount_v2");
   if (r.answer == kSuccess)
-    *out = static_cast<unsigned>(r.node->count < 0 ? static_cast<int64_t>(r.node->devices.size()) : r.node->count);
+    *out =
+        static_cast<unsigned>(r.node->count < 0 ? static_cast<int64_t>(visiblePlaces(*r.node).size()) : r.node->count);
   return r.answer;
 }
 Return handleByIndex(unsigned index, Device* out) {
-  const NvmlCall r = begin("nvmlDeviceGetHandleByIndex_v2", handleOf(index));
-  if (r.answer == kSuccess) *out = handleOf(index);
+  const Node node = currentNode();
+  const auto places = node ? visiblePlaces(*node) : std::vector<std::size_t>();
+  const Device device = handleOf(index < places.size() ? places[index] : kNoPlace);
+  const NvmlCall r = begin("nvmlDeviceGetHandleByIndex_v2", device);
+  if (r.answer == kSuccess) *out = device;
   return r.answer;
 }
 Return uuid(Device device, char* out, unsigned length) {
+  if (isMigDevice(device)) {
+    const NvmlCall r = begin("nvmlDeviceGetUUID");
+    return r.answer != kSuccess ? r.answer : writeText(*r.node, uuidOfMigDevice(device), out, length);
+  }
   const NvmlCall r = begin("nvmlDeviceGetUUID", device);
   return r.answer != kSuccess ? r.answer : writeText(*r.node, r.device->uuid, out, length);
 }
@@ -107,6 +119,12 @@ uint64_t usedOf(const FakeDevice& device) {
 }
 /// As in the real library, memory that the driver reserves counts as used.
 Return memory(Device device, Memory* out) {
+  if (isMigDevice(device)) {
+    const auto mig = migDeviceOf(device);
+    if (!mig) return kInvalidArgument;
+    *out = {mig->memory, mig->memory, 0};
+    return begin("nvmlDeviceGetMemoryInfo").answer;
+  }
   const NvmlCall r = begin("nvmlDeviceGetMemoryInfo", device);
   if (r.answer != kSuccess) return r.answer;
   const uint64_t used = r.device->reserved + usedOf(*r.device);
@@ -114,9 +132,15 @@ Return memory(Device device, Memory* out) {
   return kSuccess;
 }
 Return memoryV2(Device device, MemoryV2* out) {
+  if (out->version != kMemoryV2) return kInvalidArgument;
+  if (isMigDevice(device)) {
+    const auto mig = migDeviceOf(device);
+    if (!mig) return kInvalidArgument;
+    *out = {kMemoryV2, mig->memory, 0, mig->memory, 0};
+    return begin("nvmlDeviceGetMemoryInfo_v2").answer;
+  }
   const NvmlCall r = begin("nvmlDeviceGetMemoryInfo_v2", device);
   if (r.answer != kSuccess) return r.answer;
-  if (out->version != kMemoryV2) return kInvalidArgument;
   const uint64_t used = usedOf(*r.device);
   *out = {kMemoryV2, r.device->memory, r.device->reserved, r.device->memory - r.device->reserved - used, used};
   return kSuccess;
@@ -158,16 +182,6 @@ Return migMode(Device device, unsigned* current, unsigned* pending) {
   if (r.device->mig < 0) return kNotSupported;
   *current = static_cast<unsigned>(r.device->mig);
   *pending = static_cast<unsigned>(r.device->pendingMig);
-  return kSuccess;
-}
-Return instanceProfile(Device device, unsigned profile, InstanceProfile* out) {
-  const NvmlCall r = begin("nvmlDeviceGetGpuInstanceProfileInfo", device);
-  if (r.answer != kSuccess) return r.answer;
-  if (r.device->mig != kMigEnabled || profile != kWholeCardProfile) return kNotSupported;
-  *out = {};
-  out->sliceCount = 7;
-  out->instanceCount = 1;
-  out->multiprocessorCount = static_cast<unsigned>(r.device->migSms);
   return kSuccess;
 }
 Return commonAncestor(Device a, Device b, unsigned* level) {
@@ -340,7 +354,6 @@ EXPORT(nvmlDeviceGetNumGpuCores, cores)
 EXPORT(nvmlDeviceGetMaxClockInfo, maxClock)
 EXPORT(nvmlDeviceGetComputeMode, computeMode)
 EXPORT(nvmlDeviceGetMigMode, migMode)
-EXPORT(nvmlDeviceGetGpuInstanceProfileInfo, instanceProfile)
 EXPORT(nvmlDeviceGetTopologyCommonAncestor, commonAncestor)
 EXPORT(nvmlDeviceGetP2PStatus, p2pStatus)
 EXPORT(nvmlDeviceGetNvLinkState, linkState)

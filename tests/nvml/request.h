@@ -6,9 +6,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "provisioners/nvidia/nvml.h"
+#include "tests/nvml/mig_state.h"
 #include "tests/nvml/node_file.h"
 
 namespace egpu::nvidia::testing {
@@ -49,6 +52,15 @@ inline NvmlCall begin(const char* function, Device handle) {
   r.answer = r.device->lost ? kGpuIsLost : errorOf(r.device->errors, function);
   return r;
 }
+
+/// True for the handle of a MIG device: an instance of a card.
+inline bool isMigDevice(Device handle) { return reinterpret_cast<std::size_t>(handle) >> 16 == 1; }
+/// Returns the uuid of a MIG device; empty if there is no such one. Defined in fake_mig.cpp.
+std::string uuidOfMigDevice(Device handle);
+/// Returns the MIG device of a handle, if this process sees it. Defined in fake_mig.cpp.
+std::optional<FakeMigDevice> migDeviceOf(Device handle);
+/// Returns the handle of a MIG device of a card. Defined in fake_mig.cpp.
+Device handleOfMigDevice(std::size_t place, const FakeMigDevice& device);
 
 using Symbol = void (*)();
 

@@ -54,6 +54,9 @@ _Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(c
 /* Layout of egpu_card for plugins built before its first addition. */
 _Static_assert(offsetof(egpu_card, pci_address) == sizeof(size_t) + 2 * sizeof(char*) + 4 * sizeof(int64_t),
                "egpu_card grows at its end only");
+_Static_assert(offsetof(egpu_card, mig_profile) == offsetof(egpu_card, pci_address) + sizeof(char*), "and there again");
+_Static_assert(offsetof(egpu_gpu, mig_profiles) == offsetof(egpu_gpu, attribute_count) + sizeof(size_t),
+               "egpu_gpu grows at its end only");
 
 int main(void) {
   egpu_provisioner half = {.struct_size = offsetof(egpu_provisioner, list)};

@@ -85,6 +85,8 @@ TEST(LoaderTest, CardsComeWithAllThatIsKnownOfThem) {
   a.links = {{"NPU-B", "system", 1}, {"NPU-B", "hostbridge", 1}};
   b.links = {{"NPU-A", "hostbridge", 1}};
   a.attributes = {{"firmware", "7.3"}};
+  constexpr int64_t kMemory = int64_t{10} << 30;
+  a.mig = {{"1g.10gb", kMemory, 1, 1, {0x7f}, false}, {"1g.10gb+me", kMemory, 1, 1, {0x7f}, true}};
   EXPECT_THAT(answer.gpus, ElementsAre(a, b, old));
 }
 
@@ -94,7 +96,10 @@ TEST(LoaderTest, CardsThatCannotBeAreGarbage) {
   for (const auto& [how, why] : {std::pair{"twice", "the card NPU-A twice"},
                                  {"unnamed", "an empty or unprintable uuid"},
                                  {"negative", "NPU-B a negative amount"},
-                                 {"null-peer", "a null text"}}) {
+                                 {"null-peer", "a null text"},
+                                 {"null-profile", "a null text"},
+                                 {"no-size", "NPU-A the MIG profile 1g.10gb+me with"},
+                                 {"beyond", "starts beyond the memory slots"}}) {
     Call spoil = call(Slot::validate);
     spoil.parameters = {{"spoil", how}};
     loaded.value()->call(spoil, nullptr);
@@ -246,6 +251,22 @@ TEST(FindGarbageTest, JudgesTheIsolationOfADevice) {
     (*bad.isolation).*level = "Advisory";
     EXPECT_THAT(findGarbage(Slot::resize, bad), HasSubstr("known are Enforced, Soft, None"));
   }
+}
+
+TEST(FindGarbageTest, ManagedMemoryIsNeverMoreIsolatedThanMemory) {
+  Answer a;
+  for (const char* memory : {"Enforced", "Soft", "None"})
+    for (const char* managed : {"", "Enforced", "Soft", "None"}) {
+      a.isolation = {"driver", memory, "None", "Soft", managed};
+      const auto garbage = findGarbage(Slot::provision, a);
+      const auto rank = [](const std::string& level) { return level == "Enforced" ? 2 : level == "Soft" ? 1 : 0; };
+      if (rank(managed) <= rank(memory))
+        EXPECT_EQ(garbage, "");
+      else
+        EXPECT_THAT(garbage, HasSubstr("for managed memory, which is stronger than " + std::string(memory)));
+    }
+  a.isolation = {"driver", "Enforced", "None", "Soft", "enforced"};
+  EXPECT_THAT(findGarbage(Slot::provision, a), HasSubstr("\"enforced\" for managed memory; known are Enforced"));
 }
 
 TEST(FindGarbageTest, JudgesDescriptions) {

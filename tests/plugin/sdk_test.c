@@ -30,7 +30,7 @@ int main(void) {
   static egpu_records records = EGPU_RECORDS_INIT;
   const egpu_call a = {sizeof(egpu_call), "a", 0, NULL}, b = {sizeof(egpu_call), "b", 0, NULL};
   const egpu_call none = {sizeof(egpu_call), "", 0, NULL};
-  egpu_card card = {sizeof(egpu_card), "GPU-1", "", 0, 100, 4096, 0, ""};
+  egpu_card card = {sizeof(egpu_card), "GPU-1", "", 0, 100, 4096, 0, "", "", 0};
   const egpu_card* const cards[] = {&card};
   egpu_pair pair = {"greeting", "hi"};
   egpu_device device = {sizeof(egpu_device), "a", "egpu-a", "ns/first", "n1", cards, 1, &pair, 1, 0, NULL, NULL, 0};
@@ -39,6 +39,9 @@ int main(void) {
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_NO_CHANGE);
   device.claim = "ns/next";
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_NO_CHANGE);
+  card.mig_slots = 3;
+  EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_EXISTS);
+  card.mig_slots = 0;
   card.core = 200;
   EXPECT(egpu_records_add(&records, &host, &a, &device), EGPU_EXISTS);
   EXPECT(strstr(reported, "key a") != NULL, 1);

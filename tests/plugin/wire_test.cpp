@@ -16,7 +16,7 @@ Call someCall() {
               "egpu-key",
               "ns/claim",
               "node",
-              {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40, "0000:3b:00.0"}},
+              {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40, "0000:3b:00.0", "1g.5gb+me", {0x181}}},
               {{"a", "b"}, {"c", ""}}};
   c.parameters = {{"isolation", "none"}};
   c.pod = "ns/pod";
@@ -35,14 +35,24 @@ Answer someAnswer() {
   a.description = {"a.b", "1", "mig", "Enforced", true, true};
   a.keys = {"k1", "k2"};
   a.edits = {{{"A", "1"}}, {{"/dev/x", "/dev/y", "rwm"}}, {{"/h", "/c", {"ro", "bind"}}}, {"v/c=n"}};
-  a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0", 19500, {{"GPU-1", "nvlink", 2}}, {{"driverVersion", "1"}}},
+  a.gpus = {{"GPU-0",
+             "m",
+             1,
+             2,
+             3,
+             -1,
+             "0000:01:00.0",
+             19500,
+             {{"GPU-1", "nvlink", 2}},
+             {{"driverVersion", "1"}},
+             {{"1g.5gb", 5 << 20, 1, 1, {0x7f}, false}, {"7g.40gb", 40 << 20, 7, 8, {1}, true}}},
             {"GPU-1", "", -1, 0, 0, -1, ""}};
   a.health = {{"GPU-0", false, "xid 79"}};
   a.processes = {{"GPU-0", 4711, 1 << 20, 35}, {"GPU-0", 12, -1, -1}};
   a.use = {{"GPU-0", int64_t{3} << 30, 100, 2}, {"GPU-1", -1, -1, -1}};
   a.order = {2, 0};
   a.vetoes = {{1, "not there"}};
-  a.isolation = {"mps", "Soft", "Soft", "None"};
+  a.isolation = {"mps", "Soft", "Soft", "None", "None"};
   a.source = {"", {"/dev/q0"}, "10.0.0.1:7000"};
   return a;
 }

@@ -31,7 +31,7 @@ TEST_F(GpuShareTest, ValidatesItsParametersAndNeverSeesTheCores) {
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})),
             ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), ReplyCode::invalid);
-  EXPECT_THAT(message, HasSubstr("none, auto, limiter, hami-core, mps"));
+  EXPECT_THAT(message, HasSubstr("none, auto, driver, limiter, hami-core, mps"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), ReplyCode::invalid);
   EXPECT_THAT(message, HasSubstr("\"isolaton\"; this provisioner knows isolation"));
   for (const char* reaction : {"report", "evict"})
@@ -120,13 +120,14 @@ TEST_F(GpuShareTest, ReportsWhatLimitsContainersToTheirShare) {
   const auto share = card(0, 100, 4 * kGiB), whole = card(0, 1000, 16 * kGiB), memory = card(0, 1000, 15 * kGiB);
   EXPECT_EQ(reported({share}, "none"), (I{"none", "None", "None", "Soft"}));
   EXPECT_EQ(reported({share}, "hami-core"), (I{"hami-core", "Soft", "Soft", "Soft"}));
-  EXPECT_EQ(reported({share}, "mps"), (I{"mps", "Soft", "Soft", "None"}));
+  EXPECT_EQ(reported({share}, "mps"), (I{"mps", "Soft", "Soft", "None", "None"}));
   EXPECT_EQ(reported({share}, "auto"), (I{"none", "None", "None", "Soft"})) << "the controller has not chosen";
   if (isLimiterBuilt()) {
     EXPECT_EQ(reported({share}, "limiter"), (I{"limiter", "Soft", "Soft", "Soft"}));
     EXPECT_EQ(reported({card(0, 0, kGiB)}, "limiter"), (I{"limiter", "Soft", "None", "Soft"}));
   }
-  for (const char* mode : {"none", "auto", "limiter", "hami-core", "mps"}) {
+  EXPECT_EQ(reported({share}, "driver"), (I{"driver", "Enforced", "None", "Soft", "None"}));
+  for (const char* mode : {"none", "auto", "driver", "limiter", "hami-core", "mps"}) {
     EXPECT_EQ(reported({whole}, mode), (I{"whole-card", "Enforced", "Enforced", "Enforced"}));
     EXPECT_EQ(reported({card(0, 0, 0)}, mode), (I{"none", "None", "None", "Soft"})) << "admin access";
   }
@@ -201,7 +202,7 @@ TEST_F(GpuShareTest, AWholeCardGetsNoLimiter) {
 }
 
 TEST_F(GpuShareTest, AnObserverSeesItsCardsWithoutALimit) {
-  for (const char* isolation : {"none", "limiter", "hami-core", "mps"}) {
+  for (const char* isolation : {"none", "driver", "limiter", "hami-core", "mps"}) {
     const auto eye = device("eye", {card(0, 0, 0), card(3, 0, 0)}, {{"isolation", isolation}});
     EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << message;
     EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << message;
@@ -237,6 +238,29 @@ TEST_F(GpuShareTest, CardsAreNumberedByPciAddressWhateverTheirMinorNumbers) {
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "16384m");
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_1"), "4096m");
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_2"), "2048m");
+}
+
+/// The agent sets the limits of the driver; the plugin adds the limiter for compute.
+TEST_F(GpuShareTest, DriverHasTheLimiterForComputeIfTheControllerSaysSo) {
+  const core::StringMap plain{{"isolation", "driver"}}, both{{"isolation", "driver"}, {"compute", "limiter"}};
+  EXPECT_EQ(outcomeOf(plugin->validate(plain)), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "driver"}, {"onBypass", "evict"}})), ReplyCode::ok) << message;
+  EXPECT_EQ(outcomeOf(plugin->validate(both)), ReplyCode::invalid) << "compute is not for classes";
+  const auto few = device("d", {card(0, 0, (1 << 20) - 1)}, plain);
+  EXPECT_EQ(outcomeOf(plugin->provision(few)), ReplyCode::invalid);
+  EXPECT_THAT(message, HasSubstr("isolation driver needs a memory share of at least 1 MiB"));
+  const auto mounts = [&](const core::StringMap& parameters) {
+    const auto reply = plugin->mount(device("d", {card(0, 100, kGiB)}, parameters), "p", "c");
+    EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+    EXPECT_EQ(env(reply.edits, "ELASTICGPU_ISOLATION"), "driver");
+    return mountedAt(reply.edits, "/run/elasticgpu/limiter/limits");
+  };
+  EXPECT_EQ(mounts(plain), "(nothing)");
+  if (!isLimiterBuilt()) GTEST_SKIP() << "the limiter is for x86-64 only";
+  EXPECT_THAT(mounts(both), HasSubstr("/limiter/devices/d/limits"));
+  const auto reply = plugin->provision(device("d", {card(0, 100, kGiB)}, both));
+  EXPECT_EQ(reply.isolation, (v1alpha::Isolation{"driver", "Enforced", "Soft", "Soft", "None"}));
+  EXPECT_EQ(outcomeOf(plugin->deprovision("d")), ReplyCode::ok);
 }
 
 TEST_F(GpuShareTest, MountForHamiCore) {
@@ -278,10 +302,17 @@ TEST_F(GpuShareTest, AnMpsClientSeesTheNamespaceOfItsDeviceOnly) {
     EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
     return mountedAt(reply.edits, "/tmp/nvidia-mps");
   };
-  EXPECT_EQ(mounted(), root + "/mps/GPU-2") << "version 2 of MPS has no namespaces";
   const auto own = root + "/mps/GPU-2/card/22224333844455555555555a";
   std::filesystem::create_directories(own + "/control");
+  std::filesystem::create_directories(root + "/mps/GPU-2/control");
+  EXPECT_EQ(mounted(), root + "/mps/GPU-2") << "a container of version 2 can create the folder";
+  std::ofstream(root + "/mps/GPU-2.namespaces") << "";
   EXPECT_EQ(mounted(), own);
+  std::filesystem::remove_all(own);
+  const auto its = device("11111111-2222-4333-8444-55555555555A", {card(2, 250, kGiB)}, {{"isolation", "mps"}});
+  const auto refused = plugin->mount(its, "p", "c").reply;
+  EXPECT_EQ(refused.outcome, ReplyCode::unavailable);
+  EXPECT_EQ(refused.message, "the MPS control daemon has not opened " + own + "/control");
   std::filesystem::remove_all(root);
 }
 

@@ -170,7 +170,7 @@ std::string conflict(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   DeviceRequest other = d;
   if (other.cards.empty()) {
-    other.capacity["elasticgpu.io/gpu"] = "15";
+    other.capacity["elasticgpu.io/gpu-memory"] = "1Gi";
   } else {
     other.cards.front().uuid = "GPU-5a217e00-0000-4000-8000-0000000000ff";
     other.cards.front().index = 15;
@@ -299,9 +299,16 @@ std::string mountIsPure(PluginUnderTest& s) {
 
 std::string mountIsCdi(PluginUnderTest& s) {
   DeviceRequest d = s.device();
-  if (d.cards.empty()) d.source.endpoint = "sanity.example.com:7000";  // as provision would have replied
+  const bool provisioned = d.cards.empty();  // the node of a device with cards stages it without provision
+  if (provisioned)
+    if (std::string wrong = provisionAndFill(s, d); !wrong.empty()) return wrong;
+  if (std::string wrong = good("stage", s.settle([&] { return s.plugin().stage(d); })); !wrong.empty()) return wrong;
   const MountReply reply = s.plugin().mount(d, kPod, kContainer);
-  if (!reply.reply.ok()) return good("mount of a key that was not provisioned here", reply.reply);
+  if (std::string wrong = good("unstage", s.settle([&] { return s.plugin().unstage(d.key); })); !wrong.empty())
+    return wrong;
+  if (provisioned)
+    if (std::string wrong = deprovision(s, d.key); !wrong.empty()) return wrong;
+  if (!reply.reply.ok()) return good("mount", reply.reply);
   // The host has checked names and paths: an invalid answer is garbage and not ok.
   const ContainerEdits& e = reply.edits;
   if (e.env.empty() && e.deviceNodes.empty() && e.mounts.empty() && e.cdiDevices.empty())

@@ -25,6 +25,7 @@ struct SanityOptions {
   int64_t core = 1000;                 ///< milli-cards of each card
   int64_t memory = int64_t{16} << 30;  ///< bytes of each card
   int cards = 1;
+  std::string profile;   ///< profile of MIG instances with one memory slot; empty = the devices have none
   int cycles = 1000;     ///< number of lifecycles in the leak check
   std::string stateDir;  ///< an empty folder, the plugin's $ELASTICGPU_STATE_DIR
 };

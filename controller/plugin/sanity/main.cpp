@@ -25,6 +25,7 @@ constexpr std::string_view kUsage =
     "  --memory BYTES       bytes of each card (default 17179869184)\n"
     "  --cards N            cards of a device, 1 to 8 (default 1)\n"
     "  --model NAME         their model\n"
+    "  --profile NAME       profile of a MIG instance of one memory slot, which each device has on its card\n"
     "  --only CHECK         this check alone (repeatable); --list names them\n"
     "  --cycles N           lifecycles of the leak check (default 1000); more find smaller leaks\n"
     "  --host PATH          egpu-plugin-host (default: beside this program)\n"
@@ -107,6 +108,8 @@ std::string takeFlag(const std::string& flag, const std::string& value, CommandL
     options.parameters[value.substr(0, equals)] = value.substr(equals + 1);
   } else if (flag == "--model") {
     options.model = value;
+  } else if (flag == "--profile") {
+    options.profile = value;
   } else if (flag == "--host") {
     options.hostBinary = value;
   } else if (flag == "--only") {

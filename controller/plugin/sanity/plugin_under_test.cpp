@@ -64,6 +64,12 @@ DeviceRequest PluginUnderTest::device() {
   for (int i = 0; i < (remote ? 0 : options_.cards); ++i)
     d.cards.push_back({"GPU-5a217e00-0000-4000-8000-00000000000" + std::to_string(i), options_.model, i, options_.core,
                        options_.memory, std::max(options_.memory, int64_t{16} << 30)});
+  // Consecutive devices have different slots, so that they can exist side by side.
+  for (auto& card : d.cards) {
+    card.migProfile = options_.profile;
+    if (!options_.profile.empty())
+      card.slots.bits = static_cast<uint16_t>(1U << (static_cast<unsigned>(serial_) % v1alpha::Slots::kMemory));
+  }
   d.parameters = options_.parameters;
   return d;
 }

@@ -94,6 +94,17 @@ bool isNews(const std::string& remark) {
   return reported.size() < kMaxReported && reported.insert(remark).second;
 }
 
+void logNews(sdk::Call& call, const std::vector<std::string>& remarks) {
+  for (const std::string& remark : remarks)
+    if (isNews(remark)) call.log(EGPU_WARN, remark);
+}
+
+std::string joined(const std::vector<std::string>& uuids) {
+  std::string out;
+  for (const std::string& uuid : uuids) out += (out.empty() ? "" : ",") + uuid;
+  return out;
+}
+
 /// True for a path of the library under any of its names: "libcuda.so", "libcuda.so.1".
 bool isLibrary(const std::string& path, const std::string& name) {
   const auto base = path.substr(path.rfind('/') + 1);
@@ -139,11 +150,7 @@ sdk::Status mountCards(sdk::Call& call, const sdk::Device& device, const std::ve
   std::vector<int64_t> minors;
   if (sdk::Status status = findCards(device, machine, minors); status.code != EGPU_OK) return status;
   std::vector<std::string> uuids, remarks;
-  std::string joined;
-  for (const auto& card : device.cards) {
-    uuids.push_back(card.uuid);
-    joined += (joined.empty() ? "" : ",") + card.uuid;
-  }
+  for (const auto& card : device.cards) uuids.push_back(card.uuid);
   bool complete = false;
   if (minors.empty()) {
     mountSimulated(call, device);
@@ -157,10 +164,23 @@ sdk::Status mountCards(sdk::Call& call, const sdk::Device& device, const std::ve
       return sdk::unavailable("this machine has no " + standIns.front().name + " of NVIDIA's driver " + machine.driver +
                               " for the limiter to replace; install the driver's libraries");
   }
-  for (const std::string& remark : remarks)
-    if (isNews(remark)) call.log(EGPU_WARN, remark);
+  logNews(call, remarks);
   // If NVIDIA's runtime is the node's default, it adds the cards that this variable names; "void" adds nothing.
-  call.env("NVIDIA_VISIBLE_DEVICES", complete ? "void" : joined);
+  call.env("NVIDIA_VISIBLE_DEVICES", complete ? "void" : joined(uuids));
+  return sdk::ok();
+}
+
+sdk::Status mountInstances(sdk::Call& call, const sdk::Device& device, const MountedInstances& instances) {
+  Machine machine;
+  std::vector<int64_t> minors;
+  if (sdk::Status status = findCards(device, machine, minors); status.code != EGPU_OK) return status;
+  if (minors.empty()) return sdk::unavailable("the card of the device's instances is not on this machine");
+  std::set<std::string> replaced;
+  std::vector<std::string> remarks;
+  const bool complete = mountFiles(call, machine, minors, {}, replaced, remarks);
+  for (const std::string& path : instances.nodes) call.deviceNode(path, "rw", rooted(path));
+  logNews(call, remarks);
+  call.env("NVIDIA_VISIBLE_DEVICES", complete ? "void" : joined(instances.uuids));
   return sdk::ok();
 }
 

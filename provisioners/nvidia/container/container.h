@@ -16,12 +16,22 @@ struct StandIn {
   std::string driverAt;  ///< path in the container for the driver's own library
 };
 
+/// MIG instances that a container gets instead of whole cards.
+struct MountedInstances {
+  std::vector<std::string> nodes;  ///< device nodes of the instances, in addition to their cards'
+  std::vector<std::string> uuids;  ///< uuids of the MIG devices
+};
+
 /// Replies the device's cards and NVIDIA_VISIBLE_DEVICES. For cards of this machine: NVIDIA's CDI devices if its
 /// toolkit has described all of them, otherwise device nodes and the driver's files. If none of the cards is on this
 /// machine, as on a simulated node: the nodes and CDI devices that the request names. Returns unavailable if only some
 /// of the cards are on this machine. With stand-ins, NVIDIA's CDI devices are not used, because a runtime applies them
 /// after this plugin's edits; unavailable if this machine lacks the library that the first one replaces.
 sdk::Status mountCards(sdk::Call& call, const sdk::Device& device, const std::vector<StandIn>& standIns = {});
+
+/// Replies instances of the device's cards, which must be on this machine, and NVIDIA_VISIBLE_DEVICES. NVIDIA's CDI
+/// devices are not used, because its toolkit describes the instances of an earlier time.
+sdk::Status mountInstances(sdk::Call& call, const sdk::Device& device, const MountedInstances& instances);
 
 /// Checks that the host has the device nodes for mountCards. Returns NO_CHANGE if it has, or if the cards are not on
 /// this machine.

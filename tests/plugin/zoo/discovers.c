@@ -29,13 +29,17 @@ static int discover(const egpu_call* call) {
   const egpu_link there = {spoiled("null-peer") ? NULL : "NPU-B", "hostbridge", 1},
                   links[] = {{"NPU-B", "system", 1}, there}, back = {"NPU-A", "hostbridge", 1};
   const egpu_pair attributes[] = {{"firmware", "7.3"}};
-  egpu_gpu a = {sizeof a,       "NPU-A", "Example-9000", 0, 64ll << 30, 96, 1,
-                "0000:41:00.0", 256500,  links,          2, attributes, 1};
-  egpu_gpu b = {sizeof b, "NPU-B", "Example-9000", 1, 64ll << 30, 96, 1, "0000:42:00.0", 256500, &back, 1, NULL, 0};
+  const egpu_mig_profile profiles[] = {
+      {spoiled("null-profile") ? NULL : "1g.10gb", 10ll << 30, 1, 1, 0x7f, 0},
+      {"1g.10gb+me", 10ll << 30, 1, spoiled("no-size") ? 0 : 1, spoiled("beyond") ? 0x100 : 0x7f, 1}};
+  egpu_gpu a = {sizeof a, "NPU-A", "Example-9000", 0, 64ll << 30, 96, 1, "0000:41:00.0", 256500,
+                links,    2,       attributes,     1, profiles,   2};
+  egpu_gpu b = {sizeof b, "NPU-B", "Example-9000", 1, 64ll << 30, 96, 1, "0000:42:00.0", 256500,
+                &back,    1,       NULL,           0, NULL,       0};
   egpu_gpu old = a; /* its additions must not be read */
   old.struct_size = offsetof(egpu_gpu, milli_tflops);
   old.uuid = "NPU-OLD";
-  old.link_count = old.attribute_count = ~(size_t)0;
+  old.link_count = old.attribute_count = old.mig_profile_count = ~(size_t)0;
   if (spoiled("twice")) b.uuid = a.uuid;
   if (spoiled("unnamed")) b.uuid = "";
   if (spoiled("negative")) b.memory = -1;
