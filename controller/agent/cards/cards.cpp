@@ -116,6 +116,10 @@ void Cards::run(std::stop_token stop) {
 base::Status Cards::publish(const std::stop_token& stop) {
   const auto answers = discovery_.answers();
   auto status = publisher_.publish(answers, stop);
+  if (options_.publishDevices && (status.ok() || refusedAsItIs(status))) {
+    auto devices = options_.publishDevices(answers, stop);
+    if (status.ok()) status = std::move(devices);
+  }
   if (!options_.attribute || !(status.ok() || refusedAsItIs(status))) return status;
   const auto readings = readingsOf(merge(answers, options_.publisher.node), answers);
   const auto published = publisher_.publishUsage(answers, options_.attribute(readings, stop), stop);

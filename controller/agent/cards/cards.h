@@ -25,6 +25,8 @@ struct CardsOptions {
   std::chrono::milliseconds maxBackoff{60'000};
   /// Attributes readings to claims and pods. Empty: no usage is written.
   std::function<usage::Usage(const std::vector<usage::Reading>& readings, std::stop_token stop)> attribute{};
+  /// Publishes the health of devices without cards; empty = none.
+  std::function<base::Status(const Answers& answers, const std::stop_token& stop)> publishDevices{};
 };
 
 /// References must outlive it. Call start() once; the destructor stops and joins.

@@ -19,7 +19,8 @@ namespace keys = v1alpha::keys;
 // Limits of a card in manifests/crd.
 constexpr int64_t kMaxIndex = 1023, kMaxNuma = 1023, kMaxSms = 1'000'000, kMaxMilliTflops = 1'000'000'000,
                   kMaxLinksToPeer = 1024, kMaxMemory = int64_t{1} << 50;
-constexpr std::size_t kMaxLinks = 256, kMaxAttributes = 64, kMaxNameLength = 63, kMaxTextLength = 253;
+constexpr std::size_t kMaxLinks = 256, kMaxProfiles = 32, kMaxAttributes = 64, kMaxNameLength = 63,
+                      kMaxTextLength = 253;
 // Limits of messages about cards.
 constexpr std::size_t kMaxRemarks = 32, kMaxRemarkLength = 400, kMaxMessageLength = 900;
 
@@ -49,6 +50,15 @@ std::string refusal(const plugin::Gpu& g) {
 bool possible(const plugin::GpuLink& link) {
   return !link.peer.empty() && printable(link.peer, kMaxTextLength) && !link.type.empty() &&
          printable(link.type, kMaxNameLength) && link.count >= 0 && link.count <= kMaxLinksToPeer;
+}
+
+/// The plugin interface has checked the other values.
+bool possible(const v1alpha::MigProfile& profile) {
+  const auto lower = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !profile.name.empty() && profile.name.size() <= kMaxNameLength && lower(profile.name[0]) &&
+         std::all_of(profile.name.begin(), profile.name.end(),
+                     [&](char c) { return lower(c) || c == '.' || c == '-' || c == '+'; }) &&
+         profile.memory <= kMaxMemory;
 }
 
 /// Collects remarks about the cards that plugins report.
@@ -94,6 +104,12 @@ v1alpha::Card cardOf(const std::string& plugin, const plugin::Gpu& g, const std:
       ++left;
   if (left > 0)
     remarks.add(plugin, g, "has " + std::to_string(left) + " attributes that are left out: too many, or unprintable");
+  for (const auto& profile : g.mig)
+    if (possible(profile) && card.mig.size() < kMaxProfiles)
+      card.mig.push_back(profile);
+    else
+      remarks.add(plugin, g,
+                  "has the MIG profile " + base::quoted(profile.name) + ", which is left out: too many, or wrong");
   return card;
 }
 

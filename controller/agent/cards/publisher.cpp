@@ -56,8 +56,9 @@ bool same(const Gpu& have, const Gpu& want) {
 health::Finding migMode(const std::string& uuid) {
   return {
       false, std::string(health::kMigMode),
-      "it is in MIG mode: neither shares nor the whole card can be allocated; to use it as one card, drain the node, "
-      "remove the agent from it (label elasticgpu.io/agent=false) and run nvidia-smi -i " +
+      "it is in MIG mode, but its instances are unknown, so that nothing of it can be allocated; see the event of its "
+      "Node for the reason. To use it as one card, drain the node, remove the agent from it (label "
+      "elasticgpu.io/agent=false) and run nvidia-smi -i " +
           uuid + " -mig 0"};
 }
 
@@ -129,7 +130,9 @@ base::Result<Gpu> Publisher::write(const std::string& name, const std::function<
 
 Status Publisher::publishCard(const std::string& name, const FoundCard& found, const Answers& answers,
                               std::stop_token stop) {
-  Gpu want = v1alpha::cardObject(found.card);
+  auto card = found.card;
+  if (options_.describe) options_.describe(card);
+  Gpu want = v1alpha::cardObject(card);
   want.metadata.labels[std::string(keys::kDiscoveredByLabel)] = v1alpha::labelValueOf(found.plugin);
   if (!store_.get({"", name}))
     if (auto made = create(want, stop); !made.ok()) return made;
@@ -352,7 +355,7 @@ Status Publisher::reportUsage(const std::string& name, const usage::CardUse* now
 health::Finding Publisher::findingOf(const v1alpha::Card& found, const PluginReport& answer,
                                      const plugin::CardHealth* notice) const {
   const auto mig = found.attributes.find("migMode");
-  if (mig != found.attributes.end() && mig->second == "enabled") return migMode(found.uuid);
+  if (mig != found.attributes.end() && mig->second == "enabled" && found.mig.empty()) return migMode(found.uuid);
   if (options_.hasClaim)
     if (auto foreign = health::foreignUse(found, given_, answer.health.processes, options_.host, options_.hasClaim,
                                           options_.podName))
@@ -411,7 +414,7 @@ void Publisher::noteUnpublished(const Answers& answers, MergedCards& found) cons
     for (const auto& card : answer.health.cards) {
       const auto name = base::lowered(card.uuid);
       if (card.healthy || found.cards.count(name) > 0 || store_.get({"", name}) || noted.size() == kMaxCards ||
-          !noted.insert(name).second)
+          !noted.insert(name).second || (options_.isDevice && options_.isDevice(card.uuid)))
         continue;
       const auto ill = health::illness(card.message);
       found.warnings.push_back(

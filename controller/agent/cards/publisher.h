@@ -57,6 +57,11 @@ struct PublisherOptions {
   std::function<std::optional<std::vector<health::Given>>(const std::stop_token& stop)> given{};
   /// Warning about the node's settings, read at each publication and reported by an event of the Node; empty = none.
   std::function<std::string()> warning{};
+  /// Adds the agent's attributes to a card that a plugin found; empty = none.
+  std::function<void(v1alpha::Card& card)> describe{};
+  /// Returns true for the uid of a prepared device without cards. Plugins report the health of these devices, too; it
+  /// is not published here.
+  std::function<bool(const std::string& uid)> isDevice{};
   health::PodName podName{};  ///< for the condition of a card that is used without a claim
   std::string boot{};         ///< the machine's boot id
 };

@@ -30,7 +30,7 @@ inline constexpr std::string_view kProbation = "Probation";
 inline constexpr std::string_view kCardGone = "CardGone";  ///< its plugin no longer finds it
 inline constexpr std::string_view kDriverNotAnswering =
     "DriverNotAnswering";                                    ///< its plugin has failed or been missing for a while
-inline constexpr std::string_view kMigMode = "MigMode";      ///< in MIG mode, only instances could be assigned
+inline constexpr std::string_view kMigMode = "MigMode";      ///< in MIG mode, with unknown profiles
 inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the plugin gave no reason
 
 /// Current state of a card.

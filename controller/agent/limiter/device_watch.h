@@ -2,8 +2,8 @@
 // have none.
 #pragma once
 
+#include <atomic>
 #include <string>
-#include <utility>
 
 #include "controller/cache/sinks.h"
 #include "controller/cache/store.h"
@@ -12,7 +12,7 @@
 
 namespace egpu::agent::limiter {
 
-/// find() is called by one thread; it has ended when the destructor runs. The client must outlive it.
+/// Thread-safe; all calls have ended when the destructor runs. The client must outlive it.
 class DeviceWatch {
  public:
   DeviceWatch(kube::Client& client, const std::string& node) : reflector_(client, sink_, ofNode(node)) {}
@@ -22,7 +22,7 @@ class DeviceWatch {
 
   /// Returns null for a device that is unknown, or not known yet.
   cache::Store<v1alpha::ElasticGPU>::Ptr find(const std::string& device) {
-    if (!std::exchange(started_, true)) reflector_.start();
+    if (!started_.exchange(true)) reflector_.start();
     return store_.get({"", device});
   }
 
@@ -36,7 +36,7 @@ class DeviceWatch {
   cache::Store<v1alpha::ElasticGPU> store_;
   cache::StoreSink<v1alpha::ElasticGPU> sink_{store_};
   kube::Reflector<v1alpha::ElasticGPU> reflector_;
-  bool started_ = false;
+  std::atomic<bool> started_{false};
 };
 
 }  // namespace egpu::agent::limiter

@@ -17,11 +17,12 @@
 
 namespace egpu::agent::limiter {
 
-/// Process of one of the device's pods on one of its cards.
+/// Process of one of the device's pods on one of its cards. A process with a slot in another device of the pod is not
+/// among them.
 struct PodProcess {
   plugin::CardProcess process;
   std::string pod;      ///< uid
-  bool hasSlot = true;  ///< in this device, or in another one of the pod
+  bool hasSlot = true;  ///< false: in no device of the pod, all of which could be read
 };
 
 /// A program that evades the limiter, or more use of a card than the device has.

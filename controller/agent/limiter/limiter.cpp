@@ -174,15 +174,20 @@ std::optional<std::map<std::string, std::vector<PodProcess>>> Limiter::processes
     if (users.shares.count({*pod, base::lowered(process.uuid)}) == 0) strangers.insert(*pod);
     const auto known = users.devices.find(*pod);
     if (known == users.devices.end()) continue;
-    std::vector<std::string> its;
-    bool hasSlot = false;
-    for (const auto& uid : known->second)
-      if (const auto device = devices_.find(uid); device != devices_.end()) {
-        its.push_back(uid);
-        hasSlot = hasSlot || !device->second->isReadable ||
-                  host_.hasSlot(static_cast<uint64_t>(process.pid), device->second->files.usage());
-      }
-    for (const auto& uid : its) out[uid].push_back({process, *pod, hasSlot});
+    std::vector<std::string> its, withSlot;
+    bool isUnknown = false;
+    for (const auto& uid : known->second) {
+      const auto device = devices_.find(uid);
+      if (device == devices_.end()) continue;
+      its.push_back(uid);
+      if (!device->second->isReadable)
+        isUnknown = true;
+      else if (host_.hasSlot(static_cast<uint64_t>(process.pid), device->second->files.usage()))
+        withSlot.push_back(uid);
+    }
+    // Containers of a pod can have devices on the same card. Each process counts for the device that limits it.
+    const bool hasSlot = isUnknown || !withSlot.empty();
+    for (const auto& uid : withSlot.empty() ? its : withSlot) out[uid].push_back({process, *pod, hasSlot});
   }
   // Finds the pods of devices that were prepared just now.
   if (clock_.now() >= learnAfter_ && !prepared_.learn(strangers, stop).ok())

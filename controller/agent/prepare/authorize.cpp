@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/remote.h"
 #include "api/v1alpha/size.h"
 #include "api/v1alpha/validation.h"
 #include "controller/agent/cdi/folder.h"
@@ -37,7 +38,7 @@ Status checkClaim(const core::ResourceClaim& rc, const ClaimRef& claim, const st
   const auto& allocation = *rc.allocation;
   if (allocation.driver != keys::kDriver)
     return refused(what + " is allocated by the driver " + allocation.driver + ", not " + std::string(keys::kDriver));
-  if (allocation.nodeName != node)
+  if (!allocation.nodeName.empty() && allocation.nodeName != node)
     return refused(what + " is allocated on node " + allocation.nodeName + ", this is " + node);
   const bool reserved = std::any_of(rc.reservedFor.begin(), rc.reservedFor.end(),
                                     [](const auto& consumer) { return consumer.resource == "pods"; });
@@ -88,17 +89,28 @@ Status checkOwner(kube::Client& client, const core::ResourceClaim& rc, const v1a
   return Status::okay();
 }
 
-Status checkDevice(const v1alpha::ElasticGPU& device, const std::string& node) {
+/// Checks that the device, of an allocation on this node or on any node (allocatedOn empty), may be used here.
+Status checkPlace(const v1alpha::ElasticGPU& device, const std::string& allocatedOn, const std::string& node) {
+  const std::string what = "ElasticGPU " + device.metadata.name;
+  if (v1alpha::isRemote(device) && !device.spec.cards.empty())
+    return refused(what + " is remote, and names cards of this cluster");
+  if (v1alpha::isOnAnyNode(device)) return Status::okay();
+  if (device.spec.nodeName != node) return refused(what + " is on node " + device.spec.nodeName + ", this is " + node);
+  if (allocatedOn.empty()) return refused("its ResourceClaim is allocated on any node, and " + what + " is not remote");
+  if (v1alpha::isRemote(device)) return Status::okay();
+  if (device.spec.cards.empty() || device.spec.cards.size() > kMaxCards)
+    return refused(what + " names " + std::to_string(device.spec.cards.size()) + " cards");
+  return Status::okay();
+}
+
+Status checkDevice(const v1alpha::ElasticGPU& device, const std::string& allocatedOn, const std::string& node) {
   const std::string what = "ElasticGPU " + device.metadata.name;
   if (!device.isDevice()) return refused(what + " is a card, not a claim's device");
   if (!cdi::isUid(device.metadata.uid)) return refused(what + " has the uid \"" + device.metadata.uid + "\"");
   if (device.status.phase != keys::phase::kBound)
     return {Code::unavailable,
             what + " is not Bound, but " + (device.status.phase.empty() ? "not yet provisioned" : device.status.phase)};
-  if (device.spec.nodeName != node) return refused(what + " is on node " + device.spec.nodeName + ", this is " + node);
-  if (device.spec.cards.empty() || device.spec.cards.size() > kMaxCards)
-    return refused(what + " names " + std::to_string(device.spec.cards.size()) + " cards");
-  return Status::okay();
+  return checkPlace(device, allocatedOn, node);
 }
 
 std::string amounts(int64_t core, int64_t memory) {
@@ -119,6 +131,8 @@ Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& sha
   const auto entry = card.spec.allocations.find(device.metadata.uid);
   if (entry == card.spec.allocations.end() || entry->second.device != device.metadata.name)
     return refused(what + " has no entry for ElasticGPU " + device.metadata.name + " in its ledger");
+  if (entry->second.slots != share.slots)
+    return refused("the ledger of " + what + " has other MIG slots for " + device.metadata.name + " than the device");
   // During a resize the ledger entry may exceed the device's amounts.
   const bool resized = entry->second.resize > 0;
   const bool enough = resized ? entry->second.core >= share.chargedCore && entry->second.memory >= share.chargedMemory
@@ -167,7 +181,7 @@ Result<AuthorizedDevice> authorizePrepare(kube::Client& client, CardReads& cards
   auto device = client.get<v1alpha::ElasticGPU>({"", rc->allocation->device}, stop);
   if (!device) return about("ElasticGPU " + rc->allocation->device, device.status());
   if (auto s = checkOwner(client, *rc, *device, stop); !s.ok()) return s;
-  if (auto s = checkDevice(*device, node); !s.ok()) return s;
+  if (auto s = checkDevice(*device, rc->allocation->nodeName, node); !s.ok()) return s;
 
   AuthorizedDevice out;
   for (const auto& share : v1alpha::cardsInForce(*device)) {

@@ -30,10 +30,11 @@ struct AuthorizedDevice {
 void limitToCardMemory(AuthorizedDevice& authorized);
 
 /// Returns the device that the claim's pods may use on `node`. All of this must hold:
-/// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by this driver on this node;
+/// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by this driver on this node or, for a
+///   remote device, on any node;
 /// - its owner is the ElasticGPUClaim of its name, which the device's claimRef names by uid; or, if the ResourceClaim
 ///   has no such owner, it is itself the owner of that claim;
-/// - the device is Bound, and on this node;
+/// - the device is Bound, and on this node; or it is remote, without a node and cards;
 /// - each of its cards is on this node and not CardGone, and the card's ledger has an entry for the device's uid with
 ///   the charged amounts.
 /// Otherwise returns Code::invalid with the failed condition, or Code::unavailable if it may hold later: not allocated,

@@ -24,9 +24,11 @@ int64_t sum(int64_t a, int64_t b) {
 
 struct Amounts {
   int64_t core = 0, memory = 0;
+  v1alpha::Slots slots{};
   void add(const v1alpha::DeviceCard& share) {
     core = sum(core, share.chargedCore);
     memory = sum(memory, share.chargedMemory);
+    slots = slots.with(share.slots);
   }
   std::string str() const { return "core " + std::to_string(core) + ", memory " + std::to_string(memory); }
 };
@@ -44,7 +46,7 @@ Amounts held(const cdi::Folder::StoredSpec& holder, const std::string& uuid) {
   const Amounts now = on(*holder.spec, uuid);
   if (!holder.coming) return now;
   const Amounts then = on(**holder.coming, uuid);
-  return {std::max(now.core, then.core), std::max(now.memory, then.memory)};
+  return {std::max(now.core, then.core), std::max(now.memory, then.memory), now.slots.with(then.slots)};
 }
 
 Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card,
@@ -62,6 +64,10 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card,
       continue;
     }
     const Amounts its = held(holder, card.uuid);
+    if (its.slots.overlaps(mine.slots))
+      return {Code::unavailable, "card " + card.uuid + ": MIG slots of the claim are still prepared for " +
+                                     holder.spec->claimNamespace + "/" + holder.spec->claimName +
+                                     "; they are released when the pods of that claim have ended"};
     if (its.core == 0 && its.memory == 0) continue;
     all.core = sum(all.core, its.core);
     all.memory = sum(all.memory, its.memory);
@@ -86,6 +92,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card,
 
 Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
             const std::vector<cdi::Folder::StoredSpec>& holders) {
+  if (cards.empty()) return Status::okay();  // a remote device
   for (const auto& holder : holders)
     if (holder.deviceUid != wanted.deviceUid && !holder.spec)
       return {Code::unavailable, holder.spec.status().message() +

@@ -128,6 +128,18 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
   return out;
 }
 
+std::size_t containersAtOnce(const std::vector<core::Pod>& pods, const std::string& claim) {
+  std::size_t most = 1;
+  for (const auto& pod : pods) {
+    const auto uses = [&](const auto& container) { return has(useOf(pod, container).claims, claim); };
+    const auto count = std::count_if(pod.containers.begin(), pod.containers.end(), uses) +
+                       std::count_if(pod.initContainers.begin(), pod.initContainers.end(),
+                                     [&](const auto& container) { return container.sidecar && uses(container); });
+    most = std::max(most, static_cast<std::size_t>(count));
+  }
+  return most;
+}
+
 Result<std::vector<AuthorizedDevice>> coClaimsOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
                                                  const ClaimRef& claim, std::vector<core::Pod> pods,
                                                  const std::string& node, std::stop_token stop) {

@@ -2,6 +2,7 @@
 // of the last claim take effect: they must describe all claims of the container.
 #pragma once
 
+#include <cstddef>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ struct Use {
 /// Returns the containers that use the claim, init containers first. Their claims are in the order of the pod's
 /// spec.resourceClaims. Pure.
 std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& claim);
+
+/// Returns the largest number of containers of one pod that use the claim at the same time: init containers that end
+/// before the next one starts do not count. At least 1. Pure.
+std::size_t containersAtOnce(const std::vector<core::Pod>& pods, const std::string& claim);
 
 /// Returns the claims that precede `claim` in the containers in which `claim` is the last of this driver's claims, as
 /// the API describes them; empty if there are none. `pods`: pods of this node that name the claim. Claims of other

@@ -29,6 +29,8 @@ constexpr std::string_view kDeviceNodes = "/dev/nvidia*";
 constexpr std::string_view kGpu = "nvidia.com/gpu=";
 constexpr std::array<std::string_view, 6> kLibraryFolders{"/lib/",       "/lib64/",         "/usr/lib/",
                                                           "/usr/lib64/", "/usr/local/lib/", "/usr/local/nvidia/"};
+/// The driver's nodes for the creation and the monitoring of instances.
+constexpr std::array<std::string_view, 2> kMigControl{"/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia-caps/nvidia-cap2"};
 /// Files of the driver, in addition to its libraries.
 constexpr std::array<std::string_view, 15> kDriverFiles{"/usr/bin/nvidia-*",
                                                         "/usr/sbin/nvidia-*",
@@ -129,6 +131,9 @@ class Check {
     if (node.permissions.size() > 3 || node.permissions.find_first_not_of("rwm") != std::string::npos)
       return refusedEdits("the device node " + node.path + " has the permissions " + base::quoted(node.permissions) +
                           ", which are not of \"rwm\"");
+    for (const auto& path : {node.path, host})
+      if (anyMatches(path, kMigControl))
+        return refusedEdits("the device node " + path + " gives the right to change or monitor all MIG instances");
     for (const auto& path : {node.path, host})
       if (!ofTheCards(path)) return refusedEdits("the device node " + path + " is of a card that is not the claim's");
     return onHost(host, "the device node", [this](std::string_view path) {
@@ -237,6 +242,7 @@ Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permit
   const auto count = edits.env.size() + edits.deviceNodes.size() + edits.mounts.size() + edits.cdiDevices.size();
   if (count > kMaxEdits || sizeOf(edits) > kMaxBytes)
     return refusedEdits("more than 2048 of them, or more than 512 KiB");
+  if (!edits.hooks.empty()) return refusedEdits("plugins can't request hooks");
   Check check(permitted, cards);
   for (const auto& [name, value] : edits.env)
     if (auto s = check.variable(name, value); !s.ok()) return s;

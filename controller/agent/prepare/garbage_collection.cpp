@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/remote.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/prepare/staged.h"
 #include "controller/base/log.h"
@@ -67,16 +68,19 @@ Result<bool> ClaimPreparer::isAnother(const ClaimRef& claim, const std::stop_tok
   return now && now->metadata.uid != claim.uid;
 }
 
+/// Returns the claims' devices that this node may use, by uid: its own, and remote devices, which have no node.
 Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token stop) {
   kube::ListOptions ofClaims;
   ofClaims.labelSelector = std::string(keys::kRoleLabel) + "=" + std::string(keys::kRoleDevice);
-  ofClaims.fieldSelector = "spec.nodeName=" + options_.node;
-  auto all = client_.listAll<v1alpha::ElasticGPU>(ofClaims, std::move(stop));
-  if (!all) return all.status();
   std::map<std::string, ClaimRef> out;
-  for (auto& device : *all)
-    if (device.spec.nodeName == options_.node && device.spec.claimRef)
-      out.emplace(device.metadata.uid, ClaimRef{device.spec.claimRef->namespace_, device.spec.claimRef->name, ""});
+  for (const auto& node : {options_.node, std::string()}) {
+    ofClaims.fieldSelector = "spec.nodeName=" + node;
+    auto all = client_.listAll<v1alpha::ElasticGPU>(ofClaims, stop);
+    if (!all) return all.status();
+    for (auto& device : *all)
+      if ((v1alpha::isOnAnyNode(device) || device.spec.nodeName == options_.node) && device.spec.claimRef)
+        out.emplace(device.metadata.uid, ClaimRef{device.spec.claimRef->namespace_, device.spec.claimRef->name, ""});
+  }
   return out;
 }
 

@@ -11,9 +11,10 @@ namespace egpu::agent {
 
 namespace {
 
-/// Variables that list devices, cards or claims.
-constexpr std::array<std::string_view, 5> kLists{"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ELASTICGPU_CARDS",
-                                                 "ELASTICGPU_DEVICE", "ELASTICGPU_CLAIM"};
+/// Variables that list devices, cards, claims, MIG instances and their profiles, or addresses of remote GPUs.
+constexpr std::array<std::string_view, 8> kLists{
+    "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",     "ELASTICGPU_CARDS",       "ELASTICGPU_DEVICE",
+    "ELASTICGPU_CLAIM",       "ELASTICGPU_MIG_INSTANCES", "ELASTICGPU_MIG_PROFILE", "ELASTICGPU_REMOTE_ENDPOINT"};
 /// Element of a list in kLists that stands for no card.
 constexpr std::string_view kVoid = "void";
 

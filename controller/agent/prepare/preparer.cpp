@@ -10,6 +10,7 @@
 #include "controller/agent/prepare/co_claims.h"
 #include "controller/agent/prepare/dev_links.h"
 #include "controller/agent/prepare/merge.h"
+#include "controller/agent/prepare/mig_nodes.h"
 #include "controller/base/log.h"
 
 namespace egpu::agent {
@@ -106,12 +107,13 @@ plugin::DeviceRequest requestFor(const AuthorizedDevice& authorized) {
   out.parameters = device.spec.parameters;
   out.source = plugin::sourceOf(device);
   if (device.spec.cards.empty()) out.capacity = device.spec.capacity;
+  const auto& profile = plugin::migProfileOf(device);
   const auto& shares = v1alpha::cardsInForce(device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& share = shares[i];
     const auto& card = authorized.cards[i];
-    out.cards.push_back(
-        {share.uuid, card.model, card.index, share.core, share.memory, card.memory, card.topology.pcie});
+    out.cards.push_back({share.uuid, card.model, card.index, share.core, share.memory, card.memory, card.topology.pcie,
+                         profile, share.slots});
   }
   return out;
 }
@@ -190,6 +192,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   auto grant = authorizePrepare(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
   if (auto s = useDiscoveredCards(*grant); !s.ok()) return s;
+  const auto containers = containersAtOnce(*named, claim.name);
   auto companions = coClaimsOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
   if (!companions) return companions.status();
   for (auto& other : *companions) useDiscoveredMinors(other);
@@ -200,20 +203,23 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   if (*there && (*there)->ready && (*there)->spec) countWhatRuns(spec, *(*there)->spec);
   if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec)) {
     const auto& file = *(*there)->spec;
+    if (options_.shared) options_.shared(spec.deviceUid, containers);
     if (options_.boot.empty()) return idsOf(file);  // (P5)
     auto edits = currentEdits(*grant, *companions);
-    if (!edits) return edits.status();
+    // Instances can disappear while their file is there, as by a reset of the card.
+    if (!edits && plugin::migProfileOf(grant->device).empty()) return edits.status();
     auto wanted = spec;
-    wanted.edits = std::move(*edits);
-    if (codec::encodeCdiSpec(wanted) == codec::encodeCdiSpec(file)) return idsOf(file);  // (P5)
+    if (edits) wanted.edits = std::move(*edits);
+    if (edits && codec::encodeCdiSpec(wanted) == codec::encodeCdiSpec(file)) return idsOf(file);  // (P5)
     log::info("prepared again because the node changed", {{"claim", claim.str()}, {"device", spec.device}});
   }
 
   const auto plugin = pluginOf(spec.provisioner);
   if (!plugin) return plugin.status();
   const auto request = requestFor(*grant);
-  createMissingNodes();
+  createMissingNodes(*grant);
   if (auto s = capacityGuard_.reserve(spec, grant->cards); !s.ok()) return s;  // (P1)
+  if (options_.shared) options_.shared(spec.deviceUid, containers);
   if (options_.beforeStage)
     if (auto s = options_.beforeStage(grant->device, stop); !s.ok()) return s;
   if (auto s = stage(**plugin, request, spec); !s.ok()) return s;         // (P2)
@@ -302,6 +308,10 @@ Status ClaimPreparer::useDiscoveredCards(AuthorizedDevice& grant) const {
     const auto& name = shares[i].name;
     if (const std::string why = options_.gone ? options_.gone(name) : ""; !why.empty())
       return Status(Code::invalid, "card " + name + " (" + shares[i].uuid + ") " + why);
+    if (!grant.cards[i].mig.empty() && shares[i].slots.empty() && !grant.device.spec.adminAccess)
+      return Status(Code::invalid, "card " + name + " (" + shares[i].uuid +
+                                       ") is in MIG mode, so that containers can only get instances of it, and the "
+                                       "claim has none");
     const auto memory = options_.memoryFound ? options_.memoryFound(name) : std::nullopt;
     if (!memory) continue;
     auto& card = grant.cards[i];
@@ -313,11 +323,18 @@ Status ClaimPreparer::useDiscoveredCards(AuthorizedDevice& grant) const {
 }
 
 /// Creates missing device nodes before a plugin searches for them; does nothing on a simulated node.
-void ClaimPreparer::createMissingNodes() {
+void ClaimPreparer::createMissingNodes(const AuthorizedDevice& grant) {
   const auto& root = options_.permitted.hostRoot;
   if (root.empty()) return;
   for (const auto& missing : makeUvmNodes(root, "/proc/devices", ::mknodat))
     log::warn("a device node is missing and can't be made", {{"node", "/dev/" + missing}});
+  std::vector<int64_t> minors;
+  const auto& shares = v1alpha::cardsInForce(grant.device);
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (!shares[i].slots.empty()) minors.push_back(grant.cards[i].index);
+  if (minors.empty()) return;
+  for (const auto& missing : makeMigNodes({root, "/proc", options_.pluginGroup, ::mknodat}, minors))
+    log::warn("a device node of MIG can't be used by the plugins", {{"node", "/dev/nvidia-caps/" + missing}});
 }
 
 void ClaimPreparer::linkDeviceNodes(const cdi::Spec& spec) {
@@ -362,6 +379,10 @@ Result<core::ContainerEdits> ClaimPreparer::currentEdits(const AuthorizedDevice&
   if (!edits) return edits.status();
   parts.push_back({inOrder(requestFor(authorized)).cards, std::move(edits->env)});
   edits->env = merged(parts);
+  if (!options_.hooks) return edits;
+  auto hooks = options_.hooks(authorized.device);
+  if (!hooks) return hooks.status();
+  edits->hooks = std::move(*hooks);
   return edits;
 }
 

@@ -60,6 +60,8 @@
 // clang-format on
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -115,6 +117,14 @@ struct PreparerOptions {
   /// called before the plugin stages the device, while the part file exists. An error fails the prepare, and the part
   /// stays. Empty function: no device needs such work.
   std::function<base::Status(const v1alpha::ElasticGPU& device, const std::stop_token& stop)> beforeStage{};
+  /// Is called at each prepare, while a file of the device exists, with the largest number of containers of one pod
+  /// that use the device at the same time (co_claims.h). May be empty.
+  std::function<void(const std::string& deviceUid, std::size_t containers)> shared{};
+  /// Returns the agent's own hooks for containers of the device, which are added to the plugin's edits. Empty function:
+  /// none.
+  std::function<base::Result<std::vector<core::Hook>>(const v1alpha::ElasticGPU& device)> hooks{};
+  /// Group of the plugins' processes. It gets the right to create and destroy MIG instances.
+  gid_t pluginGroup = 0;
   /// Maximum time of one removal of files that containers left; the kubelet waits 45 s for an unprepare.
   std::chrono::milliseconds removing{10'000};
 };
@@ -154,7 +164,7 @@ class ClaimPreparer {
   /// Returns the plugins' current edits for the device, with the variables of `companions` merged.
   base::Result<core::ContainerEdits> currentEdits(const AuthorizedDevice& authorized,
                                                   const std::vector<AuthorizedDevice>& companions);
-  void createMissingNodes();
+  void createMissingNodes(const AuthorizedDevice& grant);
   void linkDeviceNodes(const cdi::Spec& spec);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
   base::Status writeEdits(const AuthorizedDevice& authorized, const std::vector<AuthorizedDevice>& companions,

@@ -61,6 +61,7 @@ Result<std::optional<DaemonRecord>> DaemonRecords::read(const std::string& card)
     if (name == "pid") readNumber(value, out.pid);
     if (name == "startTime") readNumber(value, out.startTime);
     if (name == "version") readNumber(value, out.version);
+    if (name == "isEnding") out.isEnding = value == "true";
     if (name == "endedPid") readNumber(value, out.endedPid);
     if (name == "boot") out.boot = value;
     if (name == "computeMode") out.computeMode = value;
@@ -71,10 +72,11 @@ Result<std::optional<DaemonRecord>> DaemonRecords::read(const std::string& card)
 
 Status DaemonRecords::write(const DaemonRecord& record) const {
   if (auto s = base::makePrivateFolder(folder_, record.card); !s.ok()) return s;
-  const auto text = "pid=" + std::to_string(record.pid) + "\nstartTime=" + std::to_string(record.startTime) +
-                    "\nversion=" + std::to_string(record.version) + "\nendedPid=" + std::to_string(record.endedPid) +
-                    "\nboot=" + record.boot + "\ncomputeMode=" + record.computeMode +
-                    "\nownsTmpfs=" + (record.ownsTmpfs ? "true" : "false") + "\n";
+  const auto text =
+      "pid=" + std::to_string(record.pid) + "\nstartTime=" + std::to_string(record.startTime) +
+      "\nversion=" + std::to_string(record.version) + "\nisEnding=" + (record.isEnding ? "true" : "false") +
+      "\nendedPid=" + std::to_string(record.endedPid) + "\nboot=" + record.boot +
+      "\ncomputeMode=" + record.computeMode + "\nownsTmpfs=" + (record.ownsTmpfs ? "true" : "false") + "\n";
   return base::writePrivateFile(fileOf(record.card), text);
 }
 

@@ -15,9 +15,10 @@ namespace egpu::agent::sharing {
 
 struct DaemonRecord {
   std::string card{};         ///< uuid
-  int64_t pid = 0;            ///< 0 = the daemon is being started or ended, or could not be started
+  int64_t pid = 0;            ///< 0 = the daemon is being started, has ended, or could not be started
   uint64_t startTime = 0;     ///< of the process
   int version = 2;            ///< version of the daemon's interface
+  bool isEnding = false;      ///< the agent is ending the daemon
   int64_t endedPid = 0;       ///< daemon that ended by itself, until its end is reported; 0 = none
   std::string boot{};         ///< boot id of the machine when the record was written
   std::string computeMode{};  ///< compute mode to restore; empty = the agent did not change it

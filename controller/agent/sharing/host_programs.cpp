@@ -27,7 +27,7 @@ using base::Status;
 using base::UniqueFd;
 using Deadline = std::chrono::steady_clock::time_point;
 
-constexpr std::size_t kMaxInput = 4096, kMaxOutput = 64 << 10, kMaxQuoted = 512;
+constexpr std::size_t kMaxInput = 4096, kMaxOutput = 1 << 20, kMaxQuoted = 512;
 constexpr const char* kCgroup = "/elastic-gpu-mps";  ///< cgroup of the daemons, below the root
 
 Status unavailableFor(const std::string& what) { return {Code::unavailable, what + ": " + strerrordesc_np(errno)}; }

@@ -47,7 +47,23 @@ std::string inCapitals(std::string_view text) {
 }  // namespace
 
 MpsFolders mpsFoldersOf(const std::string& state, const std::string& card) {
-  return {state + "/mps/" + card, state + "/mps-shm/" + card, state + "/mps-log/" + card};
+  const auto pipe = state + "/mps/" + card;
+  return {pipe, state + "/mps-shm/" + card, state + "/mps-log/" + card, pipe + ".namespaces"};
+}
+
+Result<std::string> driverLibraryPath(const MpsCommandsOptions& options) {
+  std::string out;
+  if (options.driverRoot.empty()) return out;
+  for (const std::string each : kLibraryFolders) {
+    const auto path = options.driverRoot + each, inProcess = options.hostRoot + path;
+    if (!exists(inProcess + "/libcuda.so.1") && !exists(inProcess + "/libnvidia-ml.so.1")) continue;
+    // The host's loader can't start programs with the C library of another system.
+    if (exists(inProcess + "/libc.so.6"))
+      return Status(Code::unavailable, "the agent can't start programs of the driver root " + options.driverRoot +
+                                           ", which is a whole system with its own C library");
+    out += (out.empty() ? "" : ":") + path;
+  }
+  return out;
 }
 
 Result<HostProgram> MpsCommands::find(const std::string& name) const {
@@ -64,17 +80,9 @@ Result<HostProgram> MpsCommands::find(const std::string& name) const {
                                          (options_.driverRoot.empty() ? "" : " below " + options_.driverRoot));
   out.env = {"PATH=" + folder + ":" + kPath, "LANG=C"};
   if (options_.driverRoot.empty()) return out;
-  std::string libraries;
-  for (const std::string each : kLibraryFolders) {
-    const auto path = options_.driverRoot + each;
-    if (!exists(inProcess(path + "/libcuda.so.1")) && !exists(inProcess(path + "/libnvidia-ml.so.1"))) continue;
-    // The host's loader can't start programs with the C library of another system.
-    if (exists(inProcess(path + "/libc.so.6")))
-      return Status(Code::unavailable, "the agent can't start programs of the driver root " + options_.driverRoot +
-                                           ", which is a whole system with its own C library");
-    libraries += (libraries.empty() ? "" : ":") + path;
-  }
-  out.env.push_back("LD_LIBRARY_PATH=" + libraries);
+  const auto libraries = driverLibraryPath(options_);
+  if (!libraries) return libraries.status();
+  out.env.push_back("LD_LIBRARY_PATH=" + *libraries);
   return out;
 }
 

@@ -23,6 +23,9 @@ struct MpsFolders {
   std::string pipe;          ///< contains the socket `control`
   std::string sharedMemory;  ///< tmpfs, /dev/shm of the daemon and of its clients
   std::string log;
+  /// File that exists while the clients of a daemon of version 3 get only the sockets of their namespace. Containers
+  /// can't change it. Plugins read it.
+  std::string namespaces;
 };
 MpsFolders mpsFoldersOf(const std::string& state, const std::string& card);
 
@@ -31,6 +34,10 @@ struct MpsCommandsOptions {
   std::string hostRoot;                       ///< path of the host's root folder in this process; empty = "/"
   std::string driverRoot;                     ///< host folder with the driver's files; empty = the root folder
 };
+
+/// Returns the folders of the driver root with its libraries, separated by colons; empty = no driver root. An error if
+/// programs of the host can't use the libraries.
+base::Result<std::string> driverLibraryPath(const MpsCommandsOptions& options);
 
 /// Thread-safe; the programs must outlive it.
 class MpsCommands {

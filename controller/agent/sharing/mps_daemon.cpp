@@ -1,5 +1,6 @@
 #include "controller/agent/sharing/mps_daemon.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "controller/agent/sharing/mps_processes.h"
+#include "controller/agent/sharing/pipe_folder.h"
 #include "controller/base/files.h"
 #include "controller/base/log.h"
 #include "controller/base/printable.h"
@@ -69,10 +71,10 @@ bool MpsDaemon::isAlive(const DaemonRecord& daemon) const {
          startTimeOf(options_.proc, daemon.pid) == daemon.startTime;
 }
 
-bool MpsDaemon::isRunning() const { return record_ && isAlive(*record_); }
+bool MpsDaemon::isRunning() const { return record_ && !record_->isEnding && isAlive(*record_); }
 
 int64_t MpsDaemon::endedPid() const {
-  if (!record_ || record_->boot != options_.boot) return 0;
+  if (!record_ || record_->isEnding || record_->boot != options_.boot) return 0;
   return record_->pid != 0 && !isRunning() ? record_->pid : record_->endedPid;
 }
 
@@ -86,7 +88,12 @@ Status MpsDaemon::ensure(const std::stop_token& stop) {
   if (!lock) return lock.status();
   if (auto s = adopt(); !s.ok()) return s;
   if (isRunning()) return awaitSocket(stop);
-  if (isServedByOperator()) return Status::okay();
+  if (record_ && record_->isEnding)
+    if (auto s = endDaemon(stop); !s.ok()) return s;
+  if (isServedByOperator()) {
+    ::unlink(folders_.namespaces.c_str());  // the operator's daemon has no namespaces of devices
+    return Status::okay();
+  }
   if (auto s = prepareCard(); !s.ok()) return s;
   Status failed;
   for (const auto kind : {DaemonKind::version3, DaemonKind::version2, DaemonKind::version2SingleUser}) {
@@ -100,7 +107,7 @@ Status MpsDaemon::ensure(const std::stop_token& stop) {
   return failed;
 }
 
-/// Records a daemon whose PID is not in the record, because an agent ended while it started or ended the daemon.
+/// Records a daemon whose PID is not in the record, because an agent ended while it started the daemon.
 Status MpsDaemon::adopt() {
   if (!record_ || record_->pid != 0) return Status::okay();
   for (const auto& process : mpsProcesses(options_.proc, folders_.pipe)) {
@@ -127,6 +134,7 @@ Status MpsDaemon::prepareCard() {
   auto record = record_.value_or(DaemonRecord{card_});
   record.endedPid = endedPid();
   record.pid = 0;
+  record.isEnding = false;
   record.boot = options_.boot;
   if (*mode != kExclusiveProcess) record.computeMode = *mode;
   record.ownsTmpfs = record.ownsTmpfs || !*hasTmpfs;
@@ -157,7 +165,7 @@ Status MpsDaemon::makeFolders() const {
 
 Status MpsDaemon::start(DaemonKind kind, const std::stop_token& stop) {
   killLeftProcesses();
-  removeSockets();
+  if (auto s = preparePipe(kind); !s.ok()) return s;
   ::unlink((folders_.log + "/daemon.log").c_str());
   auto record = *record_;
   record.version = kind == DaemonKind::version3 ? 3 : 2;
@@ -192,12 +200,11 @@ Status MpsDaemon::end(const std::function<bool()>& isUnused, const std::stop_tok
   if (!lock) return lock.status();
   if (!record_ || !isUnused()) return Status::okay();
   if (auto s = adopt(); !s.ok()) return s;
-  const auto daemon = *record_;
-  auto without = daemon;
-  without.pid = 0;  // its end is not reported as a loss, even if this agent is killed now
-  without.endedPid = 0;
-  if (auto s = write(std::move(without)); !s.ok()) return s;
-  if (auto s = endDaemon(daemon, stop); !s.ok()) return s;
+  auto record = *record_;
+  record.isEnding = true;  // its end is not reported as a loss, even if this agent is killed now
+  record.endedPid = 0;
+  if (auto s = write(std::move(record)); !s.ok()) return s;
+  if (auto s = endDaemon(stop); !s.ok()) return s;
   killLeftProcesses();
   if (!isServedByOperator())
     if (auto s = restoreCard(); !s.ok()) return s;
@@ -210,6 +217,7 @@ Status MpsDaemon::restoreCard() {
   std::error_code error;
   std::filesystem::remove_all(folders_.pipe, error);  // a plugin takes its socket for a running daemon
   if (error) return {Code::unavailable, folders_.pipe + " can't be removed: " + error.message()};
+  ::unlink(folders_.namespaces.c_str());
   if (!record_->computeMode.empty())
     if (auto s = commands_.setComputeMode(card_, record_->computeMode); !s.ok()) return s;
   return record_->ownsTmpfs ? programs_.unmount(folders_.sharedMemory) : Status::okay();
@@ -225,7 +233,8 @@ Status MpsDaemon::forgetEnded(const std::stop_token& stop) {
   return write(std::move(record));
 }
 
-Status MpsDaemon::endDaemon(const DaemonRecord& daemon, const std::stop_token& stop) {
+Status MpsDaemon::endDaemon(const std::stop_token& stop) {
+  const auto& daemon = *record_;
   if (!isAlive(daemon)) return Status::okay();
   if (auto s = commands_.quit(card_, daemon.version); !s.ok())
     base::log::warn("the MPS daemon does not end when asked", {{"card", card_}, {"why", s.str()}});
@@ -252,19 +261,27 @@ void MpsDaemon::killLeftProcesses() {
     if (process.isStartedByAgent) programs_.signal(process.pid, SIGKILL);
 }
 
-/// Removes the files of an ended daemon. Running containers have mounts of the folders, so these stay.
-void MpsDaemon::removeSockets() const {
-  constexpr int kNamespaceDepth = 2;
-  std::error_code error;
-  std::vector<std::filesystem::path> files;
-  // Containers can change the folders meanwhile.
-  std::filesystem::recursive_directory_iterator last, at(folders_.pipe, error);
-  for (; !error && at != last; at.increment(error)) {
-    std::error_code gone;
-    if (at.depth() >= kNamespaceDepth) at.disable_recursion_pending();
-    if (at->symlink_status(gone).type() != std::filesystem::file_type::directory) files.push_back(at->path());
+/// Removes the files of an ended daemon. Running containers have mounts of the folders, so these stay, except for
+/// version 3 after version 2: the containers of the latter can still replace a folder by a link.
+Status MpsDaemon::preparePipe(DaemonKind kind) const {
+  const bool hasNamespaces = ::access(folders_.namespaces.c_str(), F_OK) == 0;
+  if (kind != DaemonKind::version3) {
+    if (hasNamespaces && ::unlink(folders_.namespaces.c_str()) != 0)
+      return {Code::unavailable, folders_.namespaces + " can't be removed: " + strerrordesc_np(errno)};
+    removeFilesIn(folders_.pipe);
+    return Status::okay();
   }
-  for (const auto& file : files) ::unlink(file.c_str());
+  if (hasNamespaces) {
+    removeFilesIn(folders_.pipe);
+    return Status::okay();
+  }
+  std::error_code error;
+  std::filesystem::remove_all(folders_.pipe, error);
+  if (error) return {Code::unavailable, folders_.pipe + " can't be removed: " + error.message()};
+  if (auto s = makeFolders(); !s.ok()) return s;
+  if (!UniqueFd(::open(folders_.namespaces.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644)))
+    return {Code::unavailable, folders_.namespaces + " can't be created: " + strerrordesc_np(errno)};
+  return Status::okay();
 }
 
 /// Returns the end of the output of the last start.

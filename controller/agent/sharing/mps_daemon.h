@@ -6,12 +6,15 @@
 //   start the daemon                             find it by its environment (kStartedByAgent)
 //   record its PID                               find it by the record
 // Order of an end:
-//   remove the PID from the record               find the daemon by its environment, and continue
+//   record that the daemon is ending             continue; before another start, end the daemon
 //   end the daemon; restore the compute mode;    continue
 //   unmount the tmpfs
 //   remove the record
 // In EXCLUSIVE_PROCESS mode, a program that does not connect to MPS can't use the card, and so can't evade the limits.
 // A daemon that the agent did not start is never changed.
+//
+// With version 2, containers can write to the whole pipe folder, with version 3 only to the folder of their namespace.
+// A daemon of version 3 therefore gets a new pipe folder if the last one was of version 2.
 #pragma once
 
 #include <chrono>
@@ -77,12 +80,12 @@ class MpsDaemon {
   base::Status makeFolders() const;
   base::Status start(DaemonKind kind, const std::stop_token& stop);
   base::Status awaitSocket(const std::stop_token& stop);
-  base::Status endDaemon(const DaemonRecord& daemon, const std::stop_token& stop);
+  base::Status endDaemon(const std::stop_token& stop);
   bool isAlive(const DaemonRecord& daemon) const;
   bool hasEnded(const DaemonRecord& daemon, const std::stop_token& stop);
   base::Status restoreCard();
   void killLeftProcesses();
-  void removeSockets() const;
+  base::Status preparePipe(DaemonKind kind) const;
   std::string lastOutput() const;
   base::Status write(DaemonRecord record);
 

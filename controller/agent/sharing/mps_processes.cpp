@@ -1,6 +1,7 @@
 #include "controller/agent/sharing/mps_processes.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -67,6 +68,19 @@ bool isControlDaemon(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+std::vector<int64_t> pidsIn(const std::string& proc) {
+  std::vector<int64_t> out;
+  std::error_code error;
+  std::filesystem::directory_iterator last, at(proc, error);
+  for (; !error && at != last; at.increment(error)) {
+    const auto name = at->path().filename().string();
+    int64_t pid = 0;
+    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (failure == std::errc() && end == name.data() + name.size()) out.push_back(pid);
+  }
+  return out;
+}
+
 uint64_t startTimeOf(const std::string& proc, int64_t pid) {
   if (pid <= 0) return 0;
   const auto text = contentOf(proc + "/" + std::to_string(pid) + "/stat");
@@ -82,17 +96,28 @@ uint64_t startTimeOf(const std::string& proc, int64_t pid) {
   return fields ? time : 0;
 }
 
+int64_t startSecondsOf(const std::string& proc, int64_t pid) {
+  const auto ticks = startTimeOf(proc, pid);
+  const auto perSecond = ::sysconf(_SC_CLK_TCK);
+  std::istringstream lines(contentOf(proc + "/stat"));
+  int64_t boot = 0;
+  for (std::string line; boot == 0 && std::getline(lines, line);)
+    if (line.rfind("btime ", 0) == 0) std::from_chars(line.data() + 6, line.data() + line.size(), boot);
+  return ticks == 0 || boot <= 0 || perSecond <= 0 ? 0 : boot + static_cast<int64_t>(ticks) / perSecond;
+}
+
+bool hasLoadedDriver(const std::string& proc, int64_t pid) {
+  std::ifstream maps(proc + "/" + std::to_string(pid) + "/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("/libcuda.so") != std::string::npos) return true;
+  return false;
+}
+
 std::vector<MpsProcess> mpsProcesses(const std::string& proc, const std::string& pipeFolder) {
   std::vector<MpsProcess> out;
-  std::error_code error;
   const auto own = pidNamespaceOf(proc + "/self");
-  std::filesystem::directory_iterator last, at(proc, error);
-  for (; !error && at != last; at.increment(error)) {
-    const auto name = at->path().filename().string();
-    int64_t pid = 0;
-    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (failure != std::errc() || end != name.data() + name.size()) continue;
-    const auto folder = at->path().string();
+  for (const auto pid : pidsIn(proc)) {
+    const auto folder = proc + "/" + std::to_string(pid);
     if (contentOf(folder + "/comm").compare(0, kCommand.size(), kCommand) != 0 || startTimeOf(proc, pid) == 0) continue;
     if (pidNamespaceOf(folder) != own) continue;
     const auto environment = textsOf(folder + "/environ");

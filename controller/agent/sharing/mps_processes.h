@@ -17,9 +17,18 @@ struct MpsProcess {
   bool isStartedByAgent = false;
 };
 
+/// Returns the PIDs in `proc`, the host's "/proc".
+std::vector<int64_t> pidsIn(const std::string& proc);
+
 /// Returns the start time of a process in clock ticks since the boot: it distinguishes processes that had the same PID.
 /// 0 = no such process, or it has ended and its parent has not reaped it. `proc`: the host's "/proc".
 uint64_t startTimeOf(const std::string& proc, int64_t pid);
+
+/// Returns the start time of a process in seconds since 1970, rounded down; 0 = as above, or the boot time is unknown.
+int64_t startSecondsOf(const std::string& proc, int64_t pid);
+
+/// True if the process has loaded the driver's library, under any of its names.
+bool hasLoadedDriver(const std::string& proc, int64_t pid);
 
 /// Returns the control daemons and servers whose pipe folder is `pipeFolder`. Daemons in containers count if this
 /// folder of the host is mounted there. Processes with another PID namespace do not: MPS needs the host's, and a

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
 #include "api/v1alpha/size.h"
 #include "controller/base/log.h"
 #include "controller/base/text.h"
@@ -14,6 +15,7 @@ namespace {
 using base::Code;
 using base::MutexLock;
 using base::Status;
+namespace keys = v1alpha::keys;
 namespace log = base::log;
 
 bool isCard(const std::string& a, const std::string& b) { return base::lowered(a) == base::lowered(b); }
@@ -33,12 +35,13 @@ bool usesCard(const cdi::Spec& spec, const std::string& card) {
 }  // namespace
 
 MpsSupervisor::MpsSupervisor(HostPrograms& programs, base::Clock& clock, cdi::Folder& folder,
-                             const cache::Store<Gpu>& cards, kube::Client& client, kube::EventSink& events,
-                             MpsSupervisorOptions options)
+                             const cache::Store<Gpu>& cards, AccessLosses& losses, kube::Client& client,
+                             kube::EventSink& events, MpsSupervisorOptions options)
     : programs_(programs),
       clock_(clock),
       folder_(folder),
       cards_(cards),
+      losses_(losses),
       client_(client.brief()),
       events_(events),
       options_(std::move(options)),
@@ -67,6 +70,11 @@ MpsSupervisor::MpsCard& MpsSupervisor::stateOf(const std::string& card) {
   if (!state)
     state = std::make_unique<MpsCard>(MpsDaemon(card, programs_, commands_, records_, clock_, options_.daemon));
   return *state;
+}
+
+bool MpsSupervisor::hasSetComputeMode(const std::string& card) const {
+  const auto record = records_.read(card);
+  return record && *record && !(*record)->computeMode.empty();
 }
 
 Status MpsSupervisor::requireFor(const Gpu& device, const std::stop_token& stop) {
@@ -103,15 +111,22 @@ Status MpsSupervisor::serve(const std::string& card, MpsCard& state, const std::
 /// restarted: result of the attempt to start the next daemon.
 void MpsSupervisor::reportEnded(const std::string& card, MpsCard& state, const Status& restarted,
                                 const std::stop_token& stop) {
-  if (!restarted.ok()) return report(card, state, "MpsDaemonFailed", state.lastError.message(), stop);
+  losses_.setBlocked(card, !restarted.ok());
+  if (!restarted.ok())
+    return report(card, state, keys::reason::kMpsDaemonFailed,
+                  state.lastError.message() + "; programs that used the card have lost it, and new ones can't use it",
+                  stop);
   const std::string what = "the MPS daemon of card " + card + " on node " + options_.node + " ended (process " +
                            std::to_string(state.daemon.endedPid()) + ") and was started again";
   // If the daemon ends again at once, the backoff applies, and grows.
   backoff_.next(card);
   state.lastError = {Code::unavailable, what};
-  report(card, state, "MpsDaemonRestarted", what + ": programs that used the card have lost it; restart them", stop);
-  if (const auto s = state.daemon.forgetEnded(stop); !s.ok())
-    log::warn("the end of an MPS daemon may be reported again", {{"card", card}, {"why", s.str()}});
+  report(card, state, keys::reason::kMpsDaemonRestarted,
+         what + ": programs that used the card have lost it; restart them", stop);
+  // The record keeps the end for the next agent until the claims report it.
+  auto s = losses_.publish(card, stop);
+  if (s.ok()) s = state.daemon.forgetEnded(stop);
+  if (!s.ok()) log::warn("the end of an MPS daemon may be reported again", {{"card", card}, {"why", s.str()}});
 }
 
 /// Sets the limits of the card's devices in a daemon of the agent, if they have changed. With version 2, an error is
@@ -140,9 +155,11 @@ void MpsSupervisor::checkFaults(const std::string& card, MpsCard& state, const s
   if (!state.daemon.isRunning() || clock_.now() < state.nextFaultCheck) return;
   state.nextFaultCheck = clock_.now() + options_.faultInterval;
   const auto isFaulty = limits_.isFaulty(card, state.daemon.version());
-  if (!isFaulty || std::exchange(state.isFaulty, *isFaulty) == *isFaulty) return;
+  if (!isFaulty) return;
+  losses_.setBlocked(card, *isFaulty);
+  if (std::exchange(state.isFaulty, *isFaulty) == *isFaulty) return;
   if (*isFaulty)
-    report(card, state, "MpsServerFault",
+    report(card, state, keys::reason::kMpsServerFault,
            "a program caused a fatal fault on card " + card + " on node " + options_.node +
                ": all programs that used the card with MPS have lost it, and new ones are rejected until these have "
                "ended; restart them",
@@ -157,6 +174,7 @@ void MpsSupervisor::round(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     check(card, stateOf(card), stop);
   }
+  losses_.publishAll(stop);
   backoff_.collectGarbage();
 }
 
@@ -227,6 +245,7 @@ void MpsSupervisor::endUnused(const std::string& card, MpsCard& state, const std
     if (state.daemon.hasRecord()) return;  // a claim came meanwhile
     backoff_.reset(card);
     state.reported.clear();
+    losses_.setBlocked(card, false);
     log::info("the MPS daemon was ended, as no claim uses it", {{"card", card}});
     return;
   }
@@ -238,7 +257,7 @@ void MpsSupervisor::endUnused(const std::string& card, MpsCard& state, const std
               {{"card", card}, {"why", status.str()}});
 }
 
-/// Sends an event about the card and about each claim on it. The same event is not sent again.
+/// Sends an event about the card and about each claim on it, and begins their losses. The same event is not sent again.
 void MpsSupervisor::report(const std::string& card, MpsCard& state, std::string_view reason, const std::string& message,
                            const std::stop_token& stop) {
   if (std::exchange(state.reported, message) == message) return;
@@ -248,7 +267,12 @@ void MpsSupervisor::report(const std::string& card, MpsCard& state, std::string_
       events_.event(kube::referenceTo(*object), "Warning", reason, message);
   });
   const auto& kind = core::kindOf<v1alpha::ElasticGPUClaim>;
-  for (const auto& spec : usersOf(card).devices) {
+  const auto devices = usersOf(card).devices;
+  std::vector<std::string> uids;
+  uids.reserve(devices.size());
+  for (const auto& spec : devices) uids.push_back(spec.deviceUid);
+  losses_.begin(card, uids, reason, message);
+  for (const auto& spec : devices) {
     const auto device = client_.get<Gpu>({"", spec.device}, stop);
     if (!device || device->metadata.uid != spec.deviceUid || !device->spec.claimRef) continue;
     const auto& claim = *device->spec.claimRef;

@@ -3,7 +3,8 @@
 //   start    before a plugin stages such a claim (requireFor), unless a daemon of an operator serves the card
 //   limits   set in the daemon before a plugin stages a claim, and when the amounts change (mps_limits.h)
 //   watch    a daemon that has ended is started again, with backoff; the card and its claims get an event. So they do
-//            when a server is blocked by a fault
+//            when a server is blocked by a fault. The claims report the loss until their programs are restarted
+//            (access_losses.h)
 //   end      when the card has had no such claim for a while; then the former compute mode is restored
 //
 // Daemons continue when the agent ends, because containers use them; the next agent finds them by their records
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "controller/agent/cdi/folder.h"
+#include "controller/agent/sharing/access_losses.h"
 #include "controller/agent/sharing/daemon_records.h"
 #include "controller/agent/sharing/mps_commands.h"
 #include "controller/agent/sharing/mps_daemon.h"
@@ -55,13 +57,15 @@ class MpsSupervisor {
  public:
   /// cards: the objects of this node's cards.
   MpsSupervisor(HostPrograms& programs, base::Clock& clock, cdi::Folder& folder, const cache::Store<Gpu>& cards,
-                kube::Client& client, kube::EventSink& events, MpsSupervisorOptions options);
+                AccessLosses& losses, kube::Client& client, kube::EventSink& events, MpsSupervisorOptions options);
   ~MpsSupervisor();
 
   /// Makes sure that a daemon with the limits of the device serves its card if its isolation mode is mps. Its CDI part
   /// file must exist: it keeps the daemon, and contains the amounts. Errors have Code::unavailable, and name the card
   /// and the reason.
   base::Status requireFor(const Gpu& device, const std::stop_token& stop);
+  /// Returns true if the agent has set the compute mode of the card, and will restore another one. Thread-safe.
+  bool hasSetComputeMode(const std::string& card) const;
   void start();
   void stop();
   /// One round over all daemons. For tests; otherwise the thread calls it.
@@ -105,6 +109,7 @@ class MpsSupervisor {
   base::Clock& clock_;
   cdi::Folder& folder_;
   const cache::Store<Gpu>& cards_;
+  AccessLosses& losses_;
   kube::Client client_;  ///< brief, because an event is not worth a wait
   kube::EventSink& events_;
   const MpsSupervisorOptions options_;

@@ -47,6 +47,17 @@ class Holders {
         return add(used->second, process), true;
     return false;
   }
+  /// Replaces the memory of the measured shares of the card.
+  void measure(const std::vector<Measured>& measured, const std::string& card) {
+    for (auto& holder : holders_) {
+      std::map<std::string, int64_t> sums;  // by uid of the pod
+      for (const auto& each : measured)
+        if (each.deviceUid == holder.share->deviceUid && base::lowered(each.card) == base::lowered(card))
+          sums[holder.used.count(each.pod) > 0 ? each.pod : ""] += each.memory;
+      for (const auto& [pod, sum] : sums)
+        if (const auto used = holder.used.find(pod); used != holder.used.end()) used->second.memory = sum;
+    }
+  }
   void report(CardUse& card, std::vector<ClaimUse>& claims) const {
     for (const auto& [share, used] : holders_) {
       auto& device = card.devices.try_emplace(share->deviceUid).first->second;
@@ -104,7 +115,8 @@ bool noticeable(const v1alpha::CardUsage& before, const v1alpha::CardUsage& afte
 
 }  // namespace
 
-Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares, const PodOf& podOf) {
+Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares, const PodOf& podOf,
+                const std::vector<Measured>& measured) {
   std::sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.deviceUid < b.deviceUid; });
   Usage out;
   for (const auto& reading : readings) {
@@ -114,6 +126,7 @@ Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares,
     for (const auto& process : reading.processes)
       if (const auto pod = podOf(process.pid); pod && !holders.count(*pod, process) && !pod->empty())
         out.strangers.insert(*pod);
+    holders.measure(measured, reading.uuid);
     holders.report(card, out.claims);
     out.cards.push_back(std::move(card));
   }

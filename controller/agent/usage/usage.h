@@ -34,6 +34,12 @@ struct Share {
   std::map<std::string, std::string> pods;  ///< names by uid
 };
 
+/// Memory that the driver counts for the containers of a pod with a device, bytes. It replaces the sum over processes.
+struct Measured {
+  std::string deviceUid, pod, card;  ///< uids of the device and of the pod, uuid of the card
+  int64_t memory = 0;
+};
+
 /// Measured usage; -1 = unknown.
 struct Used {
   int64_t memory = 0;     ///< bytes
@@ -69,8 +75,9 @@ using PodOf = std::function<std::optional<std::string>(int64_t pid)>;
 
 /// Attributes each process to its pod's share of the card, or, without a share, to the card only. Of several shares,
 /// the one with the smallest device uid gets the process. A value that is unknown for one process is unknown for its
-/// claim.
-Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares, const PodOf& podOf);
+/// claim. `measured`: replaces the memory of these shares.
+Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares, const PodOf& podOf,
+                const std::vector<Measured>& measured = {});
 
 /// Sets `after` to the status of `now` (null: unknown), and returns true if it must replace `before` in the card's
 /// status. A first usage is written immediately. Later ones require that the last write is at least `every` ago, and

@@ -35,6 +35,14 @@ TEST(MergeTest, ACardBecomesWhatTheApiHolds) {
   EXPECT_EQ(card, want);
 }
 
+TEST(MergeTest, OnlyProfilesThatTheApiCanHoldAreTaken) {
+  auto one = gpu("GPU-A");
+  one.mig = {{"1g.10gb+me", kGiB, 1, 1, {0x7f}, true}, {"MIG 1g", kGiB, 1, 1, {1}, false}};
+  const auto found = merge({{"physical", answer({one})}}, "n1");
+  EXPECT_THAT(found.cards.at("gpu-a").card.mig, ElementsAre(one.mig.front()));
+  EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("has the MIG profile \"MIG 1g\", which is left out")));
+}
+
 TEST(MergeTest, OfTwoPluginsTheFirstByNameHasTheCard) {
   auto other = gpu("gpu-a");
   other.model = "other";

@@ -55,6 +55,23 @@ TEST_F(PublisherTest, OneThatChangedIsWrittenOnceAndItsLedgerStays) {
   EXPECT_EQ(writes(one(changed)), 0u);
 }
 
+TEST_F(PublisherTest, TheAgentAddsItsAttributes) {
+  std::string support = "the driver is too old";
+  options.describe = [&](v1alpha::Card& card) { card.attributes["memoryLimits"] = support; };
+  Publisher describing{*client, store, events, clock, options};
+  watch();
+  ASSERT_TRUE(describing.publish(one(), {}).ok());
+  watch();
+  EXPECT_EQ(card("gpu-a")->spec.card->attributes.at("memoryLimits"), support);
+  support = "available";
+  ASSERT_TRUE(describing.publish(one(), {}).ok());
+  watch();
+  EXPECT_EQ(card("gpu-a")->spec.card->attributes.at("memoryLimits"), "available");
+  const auto before = server->resourceVersion();
+  ASSERT_TRUE(describing.publish(one(), {}).ok());
+  EXPECT_EQ(server->resourceVersion(), before);
+}
+
 TEST_F(PublisherTest, AWarningOfTheNodeIsReportedOnceForAsLongAsItHolds) {
   std::string warning = "containers without a claim get every card";
   options.warning = [&] { return warning; };
@@ -382,7 +399,23 @@ TEST_F(PublisherTest, NoPluginSpeaksForAnothersCards) {
   EXPECT_EQ(writes({{"another", answer({}, {{"GPU-A", false, "a lie"}})}, {"physical", answer({gpu("GPU-A")})}}), 0u);
 }
 
-TEST_F(PublisherTest, ACardInMigModeReportsItAndIsNotOffered) {
+TEST_F(PublisherTest, ACardInMigModeIsOfferedWithItsProfiles) {
+  auto mig = gpu("GPU-A");
+  mig.attributes["migMode"] = "enabled";
+  mig.mig = {{"1g.10gb", kGiB, 1, 1, {0x7f}, false}};
+  must(one(mig));
+  EXPECT_EQ(card("gpu-a")->spec.card->mig, mig.mig);
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  mig.mig[0].starts = {0x7b};
+  must(one(mig));
+  EXPECT_EQ(card("gpu-a")->spec.card->mig, mig.mig) << "foreign instances reduce the places";
+  mig.attributes["migMode"] = "disabled";
+  mig.mig.clear();
+  must(one(mig));
+  EXPECT_TRUE(card("gpu-a")->spec.card->mig.empty());
+}
+
+TEST_F(PublisherTest, ACardInMigModeWithUnknownProfilesIsNotOffered) {
   auto mig = gpu("GPU-A");
   mig.attributes["migMode"] = "enabled";
   must(one(mig));

@@ -25,9 +25,11 @@ TEST(CdiSpec, ReportsAllAgainThatItWasGiven) {
   all.edits.deviceNodes = {{"/dev/nvidia0", "/other/nvidia0", "rw"}, {"/dev/nvidiactl", "", "rwm"}};
   all.edits.mounts = {{"/a", "/b", {"ro", "bind"}}, {"/c", "/d", {}}};
   all.edits.cdiDevices = {"nvidia.com/gpu=GPU-1"};
+  all.edits.hooks = {{"createRuntime", "/bin/a", {"a", "create"}, {"A=1"}, 30}, {"poststop", "/bin/a", {}, {}, 0}};
   all.boot = "6f1c";
   all.driver = "535.104.05";
   all.minors = {3};
+  all.cards[0].slots.bits = 0x103;
   const auto again = decodeCdiSpec(encodeCdiSpec(all));
   ASSERT_TRUE(again.ok()) << again.status().str();
   EXPECT_EQ(*again, all);
@@ -49,6 +51,15 @@ TEST(CdiSpec, IsWhatRuntimesReadAndNothingElse) {
       R"("deviceNodes":[{"path":"/dev/nvidia0","permissions":"rw"}],"mounts":[{"hostPath":"/a","containerPath":"/b",)"
       R"("options":["ro"]}]}}]})"
       "\n");
+}
+
+TEST(CdiSpec, HooksAreWhatRuntimesExecute) {
+  CdiSpec one = spec();
+  one.edits.hooks = {{"createRuntime", "/bin/a", {"a", "b"}, {"A=1"}, 30}};
+  EXPECT_NE(encodeCdiSpec(one).find(R"("hooks":[{"hookName":"createRuntime","path":"/bin/a","args":["a","b"],)"
+                                    R"("env":["A=1"],"timeout":30}])"),
+            std::string::npos)
+      << encodeCdiSpec(one);
 }
 
 TEST(CdiSpec, HasTheLowestVersionThatItNeeds) {

@@ -61,10 +61,16 @@ class AgentLimiterTest : public PrepareTest {
   }
   /// A prepared claim of a quarter of the card and 1 GiB, its pod, and the files of its device.
   std::string prepared(const std::string& name) {
-    world.addClaim(name, "share", {{"gpu-core", "25"}, {"gpu-memory", "1"}}, card);
+    addClaim(name);
     world.addPod(name, {name});
     driver->settle();
     world.schedule(name);
+    return prepareFor(name);
+  }
+  void addClaim(const std::string& name) {
+    world.addClaim(name, "share", {{"gpu-core", "25"}, {"gpu-memory", "1"}}, card);
+  }
+  std::string prepareFor(const std::string& name) {
     const ClaimRef claim{"default", name, world.resourceClaim(name)->metadata.uid};
     const auto done = preparer.prepare(claim, {});
     EXPECT_TRUE(done.ok()) << done.status().str();
@@ -184,6 +190,31 @@ TEST_F(AgentLimiterTest, AProcessWithoutASlotIsReportedOnceAndUntilItEnds) {
   limiting.all.erase(limiting.all.begin());
   rounds(12);
   EXPECT_EQ(bypassOn(uid), "");
+}
+
+TEST_F(AgentLimiterTest, AProcessCountsForTheDeviceThatLimitsItAlthoughItsPodHasAnother) {
+  addClaim("a");
+  addClaim("b");
+  world.addPod("both", {"a", "b"});
+  driver->settle();
+  world.schedule("both");
+  const auto first = prepareFor("a"), second = prepareFor("b");
+  const int64_t most = (int64_t{1} << 30) + kContextMemory;  // of each device
+  int pid = 8;
+  for (const auto& uid : {first, second}) {
+    writeProcess(proc, 4700 + pid, pid, 77, 500, podUid("both"));
+    auto usage = readPage<egpu_limiter_usage>(folderOf(uid) + "/usage");
+    usage.slot[0] = slotOf(pid, 77, 500);
+    writePage(folderOf(uid) + "/usage", usage);
+    limiting.all.push_back({kUuid, 4700 + pid++, most, 25});
+  }
+  rounds(4);
+  EXPECT_EQ(bypassOn(first), "");
+  EXPECT_EQ(bypassOn(second), "");
+  limiting.all.back().memory = most + 1;
+  rounds(4);
+  EXPECT_EQ(bypassOn(first), "");
+  EXPECT_THAT(bypassOn(second), HasSubstr("its processes use"));
 }
 
 TEST_F(AgentLimiterTest, AReportEndsWithTheDeviceAndAfterARestart) {

@@ -194,6 +194,20 @@ TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundBlocksIt) {
   EXPECT_NE(waits.message().find("another claim of its container: ElasticGPU egpu-"), std::string::npos) << waits.str();
 }
 
+TEST(ContainersAtOnce, InitContainersThatEndDoNotCount) {
+  core::Pod pod, other;
+  pod.metadata.name = "p";
+  pod.resourceClaims = {{"first", "a"}, {"second", "b"}};
+  pod.initContainers = {container("init", {"first"}), container("beside", {"first"})};
+  pod.initContainers[1].sidecar = true;
+  pod.containers = {container("main", {"first", "second"}), container("second", {"first"}), container("none", {})};
+  other.resourceClaims = {{"first", "a"}};
+  other.containers = {container("main", {"first"})};
+  EXPECT_EQ(containersAtOnce({other, pod}, "a"), 3u);
+  EXPECT_EQ(containersAtOnce({other, pod}, "b"), 1u);
+  EXPECT_EQ(containersAtOnce({}, "a"), 1u);
+}
+
 TEST(UsesOf, TheOrderIsThePodsAndNamesOfTemplatesComeFromTheStatus) {
   core::Pod pod;
   pod.metadata.name = "p";

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "controller/agent/prepare/mig_nodes.h"
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -106,6 +107,69 @@ TEST_F(DevLinksTest, WithoutTheModuleNothingIsMadeAndARefusalIsReported) {
   std::ofstream(devices) << "511 nvidia-uvm\n";
   EXPECT_EQ(makeUvmNodes(root, devices, refuse),
             (Texts{"nvidia-uvm (Operation not permitted)", "nvidia-uvm-tools (Operation not permitted)"}));
+}
+
+/// A driver with the capabilities of two cards with two instances each.
+class MigNodesTest : public DevLinksTest {
+ protected:
+  void SetUp() override {
+    DevLinksTest::SetUp();
+    fs::create_directories(proc + "/driver/nvidia-caps");
+    std::ofstream(proc + "/devices") << "Character devices:\n195 nvidia\n510 nvidia-caps\n\nBlock devices:\n";
+    std::ofstream(proc + "/driver/nvidia-caps/mig-minors") << "config 1\nmonitor 2\n"
+                                                              "gpu0/gi0/access 3\ngpu0/gi0/ci0/access 4\n"
+                                                              "gpu1/gi0/access 5\ngpu1/gi0/ci0/access 6\n";
+  }
+  Texts make(const std::vector<int64_t>& cards, const MakeNode& by = ::mknodat) {
+    return makeMigNodes({root, proc, kGroup, by}, cards);
+  }
+  Texts found() const {
+    Texts out;
+    std::error_code none;
+    for (const auto& each : fs::directory_iterator(root + "/dev/nvidia-caps", none))
+      out.push_back(each.path().filename());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  struct stat at(const std::string& name) const {
+    struct stat is {};
+    EXPECT_EQ(::stat((root + "/dev/nvidia-caps/" + name).c_str(), &is), 0) << name;
+    return is;
+  }
+
+  static constexpr gid_t kGroup = 61184;
+  const std::string proc = scratch.path() + "/proc";
+};
+
+TEST_F(MigNodesTest, ThePluginsMayChangeInstancesAndCardsHaveTheirNodes) {
+  EXPECT_EQ(make({}), Texts{});
+  EXPECT_EQ(found(), Texts{"nvidia-cap1"});
+  const auto config = at("nvidia-cap1");
+  EXPECT_EQ(config.st_rdev, makedev(510, 1));
+  EXPECT_EQ(config.st_mode & 07777, 0440U);
+  EXPECT_EQ(config.st_gid, kGroup);
+  EXPECT_EQ(make({1}), Texts{});
+  EXPECT_EQ(found(), (Texts{"nvidia-cap1", "nvidia-cap5", "nvidia-cap6"}));
+  EXPECT_EQ(at("nvidia-cap6").st_mode & 07777, 0444U);
+  // The driver's tools set the mode again.
+  ASSERT_EQ(::chown((root + "/dev/nvidia-caps/nvidia-cap1").c_str(), 0, 0), 0);
+  ASSERT_EQ(::chmod((root + "/dev/nvidia-caps/nvidia-cap1").c_str(), 0400), 0);
+  EXPECT_EQ(make({}), Texts{});
+  EXPECT_EQ(at("nvidia-cap1").st_gid, kGroup);
+}
+
+TEST_F(MigNodesTest, RefusalsAreReportedAndLinksNotFollowed) {
+  const MakeNode refuse = [](int, const char*, mode_t, dev_t) { return errno = EPERM, -1; };
+  EXPECT_EQ(make({}, refuse), Texts{"nvidia-cap1 (Operation not permitted)"});
+  fs::remove_all(root + "/dev/nvidia-caps");
+  fs::create_directories(root + "/etc");
+  fs::create_symlink("../etc", root + "/dev/nvidia-caps");
+  EXPECT_EQ(make({0}).size(), 1U);
+  EXPECT_TRUE(fs::is_empty(root + "/etc"));
+  fs::remove(root + "/dev/nvidia-caps");
+  std::ofstream(proc + "/devices") << "195 nvidia\n";
+  EXPECT_EQ(make({0}), Texts{}) << "a driver without capabilities";
+  EXPECT_FALSE(fs::exists(root + "/dev/nvidia-caps"));
 }
 
 TEST_F(DevLinksTest, APrepareMakesThemAndDoesNotFailForThem) {

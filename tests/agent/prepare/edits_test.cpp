@@ -48,6 +48,19 @@ std::string refusal(const ContainerEdits& edits, const Permitted& permitted = {}
   return checked ? "" : checked.status().message();
 }
 
+TEST(Edits, PluginsCannotRequestHooks) {
+  ContainerEdits edits;
+  edits.hooks = {{"createRuntime", "/var/lib/elasticgpu/x", {}, {}, 0}};
+  EXPECT_NE(refusal(edits).find("hooks"), std::string::npos);
+}
+
+TEST(Edits, NoContainerMayChangeInstances) {
+  for (const char* path : {"/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia-caps/nvidia-cap2"}) {
+    EXPECT_NE(refusal(node(path)).find("gives the right to change or monitor all MIG instances"), std::string::npos);
+    EXPECT_NE(refusal(node("/dev/nvidia-x", path)).find("gives the right"), std::string::npos) << "the host's";
+  }
+}
+
 TEST(Edits, WhatEveryPluginMayGive) {
   const std::vector<std::string> writable{"rw", "nosuid", "nodev", "bind"};
   for (const auto& edits : {node("/dev/nvidia3"), node("/dev/nvidiactl"), node("/dev/nvidia-uvm", "", "rwm"),

@@ -50,6 +50,19 @@ TEST(CapacityGuard, WhatFitsByItsCharge) {
   EXPECT_TRUE(fits(spec("a", 1000, kGi), oneCard(), {entry(spec("b", 1000, kGi, "GPU-2"))}).ok()) << "another card";
 }
 
+TEST(CapacityGuard, NoTwoDevicesHaveASlotInCommon) {
+  const auto withSlots = [](const std::string& uid, uint16_t slots) {
+    auto out = spec(uid, 143, kGi);
+    out.cards[0].slots.bits = slots;
+    return out;
+  };
+  EXPECT_TRUE(fits(withSlots("a", 0x0c), oneCard(), {entry(withSlots("b", 0x03))}).ok());
+  const auto s = fits(withSlots("a", 0x06), oneCard(), {entry(withSlots("b", 0x03))});
+  EXPECT_EQ(s.code(), base::Code::unavailable);
+  EXPECT_NE(s.message().find("MIG slots of the claim are still prepared for team/claim-b"), std::string::npos);
+  EXPECT_TRUE(fits(withSlots("a", 0x06), oneCard(), {entry(withSlots("a", 0x06))}).ok()) << "its own file";
+}
+
 TEST(CapacityGuard, WhatWouldExceedTheCardIsRefusedWithItsHolders) {
   const auto s = fits(spec("a", 300, kGi), oneCard(), {entry(spec("b", 500, kGi)), entry(spec("c", 201, kGi))});
   EXPECT_EQ(s.code(), base::Code::invalid);

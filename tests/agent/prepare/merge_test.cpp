@@ -50,6 +50,25 @@ TEST(Merge, ListsNameTheDevicesOfAllClaimsOnce) {
   EXPECT_EQ(env(all, "ELASTICGPU_ISOLATION"), "none");
 }
 
+TEST(Merge, MigInstancesOfAllClaims) {
+  const auto claim = [](const std::string& card, const std::string& uuids, const std::string& profile) {
+    return ClaimPart{{{card, "", 0, 142, 4096LL << 20, 0}},
+                     {{"ELASTICGPU_MIG_INSTANCES", uuids}, {"ELASTICGPU_MIG_PROFILE", profile}}};
+  };
+  const auto all = merged({claim("GPU-1", "MIG-a,MIG-b", "1g.5gb"), claim("GPU-2", "MIG-c", "2g.10gb")});
+  EXPECT_EQ(env(all, "ELASTICGPU_MIG_INSTANCES"), "MIG-a,MIG-b,MIG-c");
+  EXPECT_EQ(env(all, "ELASTICGPU_MIG_PROFILE"), "1g.5gb,2g.10gb");
+}
+
+TEST(Merge, RemoteGpusOfAllClaims) {
+  const auto claim = [](const std::string& endpoint) {
+    return ClaimPart{{}, {{"ELASTICGPU_REMOTE_ENDPOINT", endpoint}, {"VENDOR_SERVER", endpoint}}};
+  };
+  const auto all = merged({claim("10.0.0.2:7000"), claim("10.0.0.1:7000")});
+  EXPECT_EQ(env(all, "ELASTICGPU_REMOTE_ENDPOINT"), "10.0.0.2:7000,10.0.0.1:7000");
+  EXPECT_EQ(env(all, "VENDOR_SERVER"), "10.0.0.1:7000") << "a variable of the class has one address";
+}
+
 TEST(Merge, NumbersGoOnAfterTheCardsOfTheClaimsBefore) {
   auto second = share("egpu-2", "GPU-3", {card("GPU-3", 2)});
   second.env.emplace_back("CUDA_DEVICE_MEMORY_LIMIT_0", "4096m");

@@ -184,6 +184,20 @@ std::vector<Wrong> wrongs() {
          w.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"allocations":{")" + d.metadata.uid + R"(":{"core":1}}}})");
        },
        "the ledger of card gpu-n1-0 has core 1, "},
+      {"other slots in the ledger",
+       [](World& w, const ClaimRef&, const Gpu& d) {
+         // The slots of an entry are immutable, so this is another entry.
+         const auto write = [&](const std::string& entry) {
+           w.json<cache::Gpu>({"", "gpu-n1-0"},
+                              R"({"spec":{"allocations":{")" + d.metadata.uid + R"(":)" + entry + "}}}");
+         };
+         const auto& card = d.spec.cards.front();
+         write("null");
+         write(R"({"device":")" + d.metadata.name + R"(","claim":"default/a","core":)" +
+               std::to_string(card.chargedCore) + R"(,"memory":)" + std::to_string(card.chargedMemory) +
+               R"(,"slots":[1]})");
+       },
+       "the ledger of card gpu-n1-0 has other MIG slots for "},
       {"no owner",
        [=](World& w, const ClaimRef& c, const Gpu&) { patch(w, c, R"({"metadata":{"ownerReferences":null}})"); },
        "is not owned by an ElasticGPUClaim"},
@@ -282,6 +296,17 @@ TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   EXPECT_EQ(plugin.calls(), Calls{});
   gone.clear();
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
+}
+
+TEST_F(PrepareTest, AShareOfACardInMigModeIsRefused) {
+  const auto claim = claimed("a");
+  world.json<v1alpha::ElasticGPU>(
+      {"", "gpu-n1-0"},
+      R"({"spec":{"card":{"mig":[{"profile":"1g.10gb","memory":1,"compute":1,"size":1,"starts":[0]}]}}})");
+  const auto answer = preparer.prepare(claim, {});
+  EXPECT_EQ(answer.status().code(), Code::invalid);
+  EXPECT_TRUE(hasEvent("a", "card gpu-n1-0 (GPU-n1-0) is in MIG mode, so that containers can only get instances"));
+  EXPECT_EQ(plugin.calls(), Calls{});
 }
 
 /// The driver reserves 64 MiB more. Earlier each prepare of a whole-card claim failed.

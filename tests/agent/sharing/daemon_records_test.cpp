@@ -17,7 +17,7 @@ TEST(DaemonRecordsTest, ARecordIsReadAsItWasWritten) {
   const DaemonRecords records(scratch.path() + "/records");
   EXPECT_THAT(records.cards(), IsEmpty());
   EXPECT_FALSE(records.read("GPU-a")->has_value());
-  const DaemonRecord first{"GPU-a", 4711, 123456789012, 3, 4700, "boot", "DEFAULT", true};
+  const DaemonRecord first{"GPU-a", 4711, 123456789012, 3, true, 4700, "boot", "DEFAULT", true};
   ASSERT_TRUE(records.write(first).ok());
   ASSERT_TRUE(records.write({"GPU-b"}).ok());
   EXPECT_EQ(records.read("GPU-a")->value(), first);

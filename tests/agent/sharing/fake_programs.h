@@ -25,7 +25,10 @@ namespace egpu::agent::sharing {
 class SteppingClock final : public base::Clock {
  public:
   Steady now() const override { return now_; }
-  Wall wall() const override { return {}; }
+  Wall wall() const override {
+    return Wall(std::chrono::seconds(1'700'000'000)) +
+           std::chrono::duration_cast<Wall::duration>(now_ - Steady(std::chrono::hours(1)));
+  }
   bool sleepUntil(Steady until, std::stop_token stop) override {
     now_ = std::max(now_, until);
     return !stop.stop_requested();

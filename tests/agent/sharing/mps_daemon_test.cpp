@@ -84,6 +84,53 @@ TEST_F(MpsDaemonTest, ADaemonThatEndsAtItsStartIsReportedWithItsOutput) {
   EXPECT_EQ(mode(), "Default");
 }
 
+/// Containers can write to the folder of version 2, and could replace the folder of a namespace by a link.
+TEST_F(MpsDaemonTest, ADaemonOfVersion3HasANewPipeFolderAfterOneOfVersion2) {
+  driver.set("protocol", 2);
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  EXPECT_EQ(daemon->version(), 2);
+  EXPECT_FALSE(std::filesystem::exists(folders.namespaces));
+  const support::ScratchFolder elsewhere;
+  std::ofstream(elsewhere.path() + "/control") << "kept";
+  std::filesystem::create_directories(folders.pipe + "/card");
+  std::filesystem::create_symlink(elsewhere.path(), folders.pipe + "/card/a");
+  driver.set("protocol", 3);
+  programs.signal(processes().at(0).pid, SIGKILL);
+  while (daemon->isRunning()) clock.sleepFor(options.pollInterval, {});
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  EXPECT_EQ(daemon->version(), 3);
+  EXPECT_TRUE(std::filesystem::exists(folders.namespaces));
+  EXPECT_FALSE(std::filesystem::exists(folders.pipe + "/card"));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere.path() + "/control"));
+  std::filesystem::create_directories(folders.pipe + "/card/b");
+  std::ofstream(folders.pipe + "/card/b/control") << "";
+  programs.signal(processes().at(0).pid, SIGKILL);
+  while (daemon->isRunning()) clock.sleepFor(options.pollInterval, {});
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  EXPECT_TRUE(std::filesystem::exists(folders.pipe + "/card/b")) << "running containers have mounts of it";
+  EXPECT_FALSE(std::filesystem::exists(folders.pipe + "/card/b/control"));
+  ASSERT_TRUE(daemon->end(isUnused, {}).ok());
+  EXPECT_FALSE(std::filesystem::exists(folders.namespaces));
+}
+
+TEST_F(MpsDaemonTest, ADaemonThatAnotherAgentBeganToEndIsReplaced) {
+  ASSERT_TRUE(daemon->ensure({}).ok());
+  const auto pid = processes().at(0).pid;
+  auto record = records.read(card).value().value();
+  record.isEnding = true;  // another agent was killed after this write
+  ASSERT_TRUE(records.write(record).ok());
+  ASSERT_TRUE(daemon->read().ok());
+  EXPECT_FALSE(daemon->isRunning());
+  EXPECT_EQ(daemon->endedPid(), 0);
+  const auto ensured = daemon->ensure({});
+  ASSERT_TRUE(ensured.ok()) << ensured.str();
+  ASSERT_EQ(processes().size(), 1u);
+  EXPECT_NE(processes().at(0).pid, pid);
+  EXPECT_FALSE(records.read(card).value()->isEnding);
+  ASSERT_TRUE(daemon->end(isUnused, {}).ok());
+  EXPECT_EQ(mode(), "Default");
+}
+
 TEST_F(MpsDaemonTest, ACardThatIsUsedAgainKeepsItsDaemon) {
   ASSERT_TRUE(daemon->ensure({}).ok());
   ASSERT_TRUE(daemon->end([] { return false; }, {}).ok());

@@ -1,6 +1,7 @@
 #include "controller/agent/sharing/mps_supervisor.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -38,7 +39,9 @@ class MpsSupervisorTest : public PrepareTest {
   }
   /// A new agent with the folders of the last one. The processes continue.
   void restartAgent() {
-    supervisor = std::make_unique<MpsSupervisor>(programs, clock, folder, cards, client, events, settings);
+    supervisor.reset();
+    losses = std::make_unique<AccessLosses>(users, cards, client, clock, proc);
+    supervisor = std::make_unique<MpsSupervisor>(programs, clock, folder, cards, *losses, client, events, settings);
   }
   /// A claim with isolation mps that is prepared on the card.
   ClaimRef prepared(const std::string& name, const std::string& core = "10") {
@@ -64,6 +67,28 @@ class MpsSupervisorTest : public PrepareTest {
     clock.advance(settings.idle);
     round();
   }
+  /// Adds a process of the claim's pod that began this long ago, and has loaded these files. The machine was booted an
+  /// hour before the clock's start.
+  void addClient(const std::string& claim, int64_t pid, std::chrono::seconds age,
+                 const std::string& library = "/usr/lib64/libcuda.so.550.54") {
+    constexpr int64_t kBoot = 1'700'000'000 - 3'600;
+    const auto start =
+        std::chrono::duration_cast<std::chrono::seconds>((clock.wall() - age).time_since_epoch()).count();
+    const auto ticks = static_cast<uint64_t>(start - kBoot) * static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+    writeText(proc + "/stat", "cpu 1 2 3\nbtime " + std::to_string(kBoot) + "\n");
+    writeProcess(proc, pid, {"/usr/bin/python3"}, {}, ticks);
+    const auto folderOf = proc + "/" + std::to_string(pid);
+    writeText(folderOf + "/cgroup", "0::/kubepods/burstable/pod" + world.pod(claim).metadata.uid + "/c\n");
+    writeText(folderOf + "/maps", "7f00-7f01 r-xp 0 08:01 5 " + library + "\n");
+  }
+  void endProcess(int64_t pid) { std::filesystem::remove_all(proc + "/" + std::to_string(pid)); }
+  /// Losses that the card reports, by device uid.
+  auto lost() { return world.gpu("gpu-n1-0").status.accessLost; }
+  /// A round of the supervisor, after the agent has seen its last writes.
+  void later(std::chrono::seconds time) {
+    clock.advance(time);
+    round();
+  }
   std::vector<std::string> eventsAbout(const std::string& reason) const {
     std::vector<std::string> out;
     for (const auto& each : events.lines())
@@ -77,6 +102,8 @@ class MpsSupervisorTest : public PrepareTest {
   FakePrograms programs{proc, hostRoot};
   SteppingClock clock;
   cache::Store<Gpu> cards;
+  usage::Prepared users{client, folder, clock, "n1"};
+  std::unique_ptr<AccessLosses> losses;
   MpsSupervisorOptions settings;
   std::unique_ptr<MpsSupervisor> supervisor;
   PreparerOptions onNode{"n1", {}};
@@ -134,6 +161,105 @@ TEST_F(MpsSupervisorTest, ADaemonThatEndsIsStartedAgainAndTheCardAndItsClaimsRep
               ElementsAre(AllOf(HasSubstr("gpu-n1-0 Warning"), message), AllOf(HasSubstr("a Warning"), message)));
   round();
   EXPECT_THAT(programs.calls(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, AClaimHasLostTheCardUntilItsOldProgramsHaveEnded) {
+  const auto a = prepared("a"), b = prepared("b");
+  addClient("a", 100, std::chrono::seconds(60));
+  addClient("b", 200, std::chrono::seconds(60), "/usr/lib64/libc.so.6");
+  programs.end(programs.lastPid());
+  later(std::chrono::seconds(2));
+  ASSERT_EQ(lost().size(), 1u) << "the program of b does not use the driver";
+  const auto loss = lost().at(uidOf(a));
+  EXPECT_EQ(loss.reason, "MpsDaemonRestarted");
+  EXPECT_THAT(loss.message, HasSubstr("programs that used the card have lost it; restart them"));
+  EXPECT_EQ(loss.since, "2023-11-14T22:13:22Z");
+  addClient("a", 101, std::chrono::seconds(0));
+  later(std::chrono::seconds(2));
+  EXPECT_EQ(lost().size(), 1u) << "the old program runs beside the new one";
+  endProcess(100);
+  later(std::chrono::seconds(2));
+  EXPECT_THAT(lost(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, AClaimWithoutProgramsLosesNothing) {
+  prepared("a");
+  programs.end(programs.lastPid());
+  later(std::chrono::seconds(2));
+  EXPECT_THAT(eventsAbout("MpsDaemonRestarted"), Not(IsEmpty()));
+  EXPECT_THAT(lost(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, WhileNoProgramCanUseTheCardAllItsClaimsHaveLostIt) {
+  const auto a = prepared("a");
+  programs.end(programs.lastPid());
+  programs.failing = {"start"};
+  later(std::chrono::seconds(2));
+  ASSERT_EQ(lost().count(uidOf(a)), 1u);
+  EXPECT_EQ(lost().at(uidOf(a)).reason, "MpsDaemonFailed");
+  EXPECT_THAT(lost().at(uidOf(a)).message, HasSubstr("has no MPS daemon, and the agent can't start one"));
+  addClient("a", 100, std::chrono::seconds(1));
+  programs.failing.clear();
+  later(std::chrono::minutes(2));
+  EXPECT_EQ(lost().at(uidOf(a)).reason, "MpsDaemonRestarted") << "its program does not get the card back";
+  endProcess(100);
+  later(std::chrono::seconds(2));
+  EXPECT_THAT(lost(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, AFaultIsALossUntilTheServerAcceptsPrograms) {
+  const auto a = prepared("a");
+  programs.isFaulty = true;
+  later(std::chrono::seconds(2));
+  ASSERT_EQ(lost().count(uidOf(a)), 1u) << "also without a program, because new ones are rejected";
+  EXPECT_EQ(lost().at(uidOf(a)).reason, "MpsServerFault");
+  addClient("a", 100, std::chrono::seconds(60));
+  programs.isFaulty = false;
+  later(std::chrono::duration_cast<std::chrono::seconds>(settings.faultInterval));
+  EXPECT_EQ(lost().size(), 1u) << "its program is still the one that lost the card";
+  endProcess(100);
+  later(std::chrono::seconds(2));
+  EXPECT_THAT(lost(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, ALossOutlivesTheAgentButNotThePreparation) {
+  const auto a = prepared("a");
+  addClient("a", 100, std::chrono::seconds(60));
+  programs.end(programs.lastPid());
+  later(std::chrono::seconds(2));
+  restartAgent();
+  later(std::chrono::seconds(2));
+  EXPECT_EQ(lost().size(), 1u);
+  release(a);
+  later(std::chrono::seconds(2));
+  EXPECT_THAT(lost(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, ALossThatCantBeWrittenIsWrittenByTheNextAgent) {
+  const auto a = prepared("a");
+  addClient("a", 100, std::chrono::seconds(60));
+  cards.observed(world.gpu("gpu-n1-0"));
+  programs.end(programs.lastPid());
+  line.code = 403;
+  line.refuses = [](const kube::HttpRequest& request) { return request.method == kube::Method::patch; };
+  round();
+  EXPECT_THAT(lost(), IsEmpty());
+  line.refuses = nullptr;
+  restartAgent();
+  later(std::chrono::seconds(2));
+  EXPECT_EQ(lost().count(uidOf(a)), 1u);
+}
+
+TEST_F(MpsSupervisorTest, TheAgentKnowsWhichComputeModeItHasSet) {
+  EXPECT_FALSE(supervisor->hasSetComputeMode(card));
+  const auto claim = prepared("a");
+  EXPECT_TRUE(supervisor->hasSetComputeMode(card));
+  release(claim);
+  roundsUntilIdle();
+  EXPECT_FALSE(supervisor->hasSetComputeMode(card));
+  programs.modes[card] = "Exclusive_Process";
+  prepared("b");
+  EXPECT_FALSE(supervisor->hasSetComputeMode(card)) << "an administrator has set it";
 }
 
 TEST_F(MpsSupervisorTest, RestartsHaveABackoffThatGrows) {

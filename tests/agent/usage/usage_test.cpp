@@ -93,6 +93,18 @@ TEST(AttributeTest, PartsOfTheSmsAreNoMoreThanAll) {
   EXPECT_EQ(byPod(usage).at("one/a@GPU-A").smPercent, 100);
 }
 
+TEST(AttributeTest, WhatTheDriverCountsReplacesTheMemoryOfProcesses) {
+  const std::vector<Share> shares = {share("u1", "one", {{"pod-a", "a"}}), share("u2", "two", {})};
+  const std::vector<Measured> measured = {{"u1", "pod-a", "gpu-a", 3 * kGi},
+                                          {"u1", "pod-a", "GPU-A", kGi},
+                                          {"u2", "pod-x", "GPU-A", kGi},
+                                          {"u1", "pod-a", "GPU-B", kGi}};
+  const auto usage = attribute({reading({{"GPU-A", 1, kGi, 10}})}, shares, podOf, measured);
+  EXPECT_EQ(byPod(usage).at("one/a@GPU-A"), (Used{4 * kGi, 10, 1}));
+  EXPECT_EQ(byPod(usage).at("two/@GPU-A"), (Used{kGi, 0, 0})) << "its pods are not known yet";
+  EXPECT_EQ(usage.cards[0].devices.at("u1").used.memory, 4 * kGi);
+}
+
 class ShouldReportTest : public ::testing::Test {
  protected:
   /// Returns true if a usage is due to be written now.
