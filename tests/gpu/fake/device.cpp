@@ -90,6 +90,7 @@ EGPU_FAKE cuDeviceGetAttribute(int* out, int attribute, Device device) {
       {83, 1},       {89, 1},    {95, 1},        {97, 232448},  {102, 1},        {103, 1},   {115, 1},   {116, 1}};
   const auto found = kValues.find(attribute);
   *out = found == kValues.end() ? 0 : found->second;
+  if (const int sms = GpuMachine::get().sms(device); attribute == 16 && sms > 0) *out = sms;
   if (attribute == 75) *out = static_cast<int>(card.computeMajor);
   if (attribute == 76) *out = static_cast<int>(card.computeMinor);
   return success;

@@ -16,6 +16,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
+
+#include "tests/nvml/mig_state.h"
 
 namespace egpu::gpu::testing {
 
@@ -59,8 +62,35 @@ GpuMachine& GpuMachine::get() {
   return *machine;
 }
 
-GpuMachine::GpuMachine() : node_(nvidia::testing::currentNode()) {
-  if (!node_) node_ = std::make_shared<nvidia::testing::FakeNode>();
+namespace {
+/// CUDA cores of an SM: 64 for the compute capability 8.0, 128 for newer ones.
+uint64_t coresPerSm(const nvidia::testing::FakeDevice& device) {
+  return device.computeMajor == 8 && device.computeMinor == 0 ? 64 : 128;
+}
+
+/// The cards that this process sees. A card in MIG mode is replaced by an instance, of which CUDA lists one only.
+std::shared_ptr<const nvidia::testing::FakeNode> visibleNode() {
+  const auto all = nvidia::testing::currentNode();
+  if (!all) return std::make_shared<nvidia::testing::FakeNode>();
+  auto out = std::make_shared<nvidia::testing::FakeNode>(*all);
+  out->devices.clear();
+  bool hasInstance = false;
+  for (const std::size_t place : nvidia::testing::visiblePlaces(*all)) {
+    nvidia::testing::FakeDevice device = all->devices[place];
+    if (device.mig == 1) {
+      const auto instances = nvidia::testing::visibleMigDevices(*all, place);
+      if (hasInstance || instances.empty()) continue;
+      hasInstance = true;
+      device.uuid = instances.front().uuid, device.memory = instances.front().memory;
+      device.cores = instances.front().sms * coresPerSm(device);
+    }
+    out->devices.push_back(std::move(device));
+  }
+  return out;
+}
+}  // namespace
+
+GpuMachine::GpuMachine() : node_(visibleNode()), mps_(mpsLimits()) {
   if (const char* path = std::getenv("ELASTICGPU_FAKE_NVML")) {
     const auto file = YAML::LoadFile(path);
     for (const auto& entry : file["kernels"]) kernels_[entry.first.as<std::string>()] = entry.second.as<int64_t>();
@@ -146,7 +176,7 @@ uint64_t GpuMachine::sum(Device device) {
 }
 
 CudaResult GpuMachine::charge(Device device, uint64_t bytes) {
-  const uint64_t max = node_->devices[device].memory;
+  const uint64_t max = std::min(node_->devices[device].memory, mps_.memoryOf(device));
   if (state_ == nullptr) {
     uint64_t before = mine_[device].load();
     do {
@@ -187,6 +217,11 @@ uint64_t GpuMachine::used(Device device) {
 
 uint64_t GpuMachine::peak(Device device) {
   return state_ == nullptr ? peak_[device].load() : state_->peak[device].load();
+}
+
+int GpuMachine::sms(Device number) const {
+  const auto all = static_cast<int>(device(number).cores / coresPerSm(device(number)));
+  return std::max(all == 0 ? 0 : 1, all * mps_.percentage / 100);
 }
 
 int64_t GpuMachine::durationOf(const std::string& kernel) const {

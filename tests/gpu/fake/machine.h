@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/gpu/fake/driver.h"
+#include "tests/gpu/fake/mps_client.h"
 #include "tests/nvml/node_file.h"
 
 namespace egpu::gpu::testing {
@@ -64,6 +65,8 @@ class GpuMachine {
 
   int deviceCount() const { return static_cast<int>(node_->devices.size()); }
   const nvidia::testing::FakeDevice& device(Device number) const { return node_->devices.at(number); }
+  /// Number of SMs that this process may use; 0 = not described.
+  int sms(Device number) const;
   int cudaVersion() const { return static_cast<int>(node_->cuda); }
   int64_t durationOf(const std::string& kernel) const;
   /// Names with a version that is newer than the tables of exports.
@@ -107,6 +110,7 @@ class GpuMachine {
   std::vector<std::string> newerFunctions_;
   SharedAccounts* state_ = nullptr;
   ProcessAccount* account_ = nullptr;
+  MpsLimits mps_;
   std::atomic<int64_t> pid_{0};
   std::atomic<uint64_t> mine_[kMaxDevices] = {};
   std::atomic<uint64_t> peak_[kMaxDevices] = {};

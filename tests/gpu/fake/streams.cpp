@@ -332,6 +332,19 @@ EGPU_FAKE cuModuleGetFunction(void** out, void* handle, const char* name) {
   module->functions.push_back(std::make_unique<Function>(Function{name, GpuMachine::get().durationOf(name)}));
   return *out = module->functions.back().get(), success;
 }
+// A library is a module of no context, and a kernel of it is accepted in place of a function.
+EGPU_FAKE cuLibraryLoadData(void** out, const void*, int*, void**, unsigned, int*, void**, unsigned) {
+  return *out = new Module, success;
+}
+EGPU_FAKE cuLibraryUnload(void* library) { return cuModuleUnload(library); }
+EGPU_FAKE cuLibraryGetModule(void** out, void* library) { return *out = library, success; }
+EGPU_FAKE cuLibraryGetKernel(void** out, void* library, const char* name) {
+  return cuModuleGetFunction(out, library, name);
+}
+EGPU_FAKE cuKernelGetFunction(void** out, void* kernel) { return *out = kernel, success; }
+EGPU_FAKE cuKernelGetAttribute(int* out, int, void*, Device) { return *out = 0, success; }
+EGPU_FAKE cuFuncGetAttribute(int* out, int, void*) { return *out = 0, success; }
+
 EGPU_BOTH(cuLaunchKernel,
           (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
            unsigned shared, void* stream, void** parameters, void** extra),
