@@ -1,16 +1,22 @@
 #include "controller/cmd/agent.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
 #include "controller/agent/boot_id.h"
 #include "controller/agent/health/open_runtime.h"
+#include "controller/agent/prepare/mig_nodes.h"
 #include "controller/base/log.h"
 #include "controller/base/private_files.h"
+#include "controller/base/text.h"
 #include "controller/cmd/options.h"
+#include "controller/plugin/host/sandbox.h"
 
 namespace egpu::cmd {
 
@@ -59,7 +65,9 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
                                        decltype(agent::PreparerOptions::gone) gone,
                                        decltype(agent::PreparerOptions::memoryFound) memoryFound,
                                        decltype(agent::PreparerOptions::found) found,
-                                       decltype(agent::PreparerOptions::beforeStage) beforeStage) {
+                                       decltype(agent::PreparerOptions::beforeStage) beforeStage,
+                                       decltype(agent::PreparerOptions::hooks) hooks,
+                                       decltype(agent::PreparerOptions::shared) shared) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
@@ -71,9 +79,12 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
   o.memoryFound = std::move(memoryFound);
   o.found = std::move(found);
   o.beforeStage = std::move(beforeStage);
+  o.hooks = std::move(hooks);
+  o.shared = std::move(shared);
   o.boot = agent::bootIdOf(kProc);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.driverRoot = options.driverRoot;
+  o.pluginGroup = plugin::host::kPluginGroup;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
   if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // single-threaded here
   return o;
@@ -82,13 +93,20 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
 agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim,
                                         agent::health::PodName podName, std::function<std::string()> warning,
                                         decltype(agent::cards::PublisherOptions::given) given,
-                                        decltype(agent::cards::CardsOptions::attribute) attribute) {
+                                        decltype(agent::cards::CardsOptions::attribute) attribute,
+                                        decltype(agent::cards::PublisherOptions::describe) describe,
+                                        agent::cards::RemoteDevices& remoteDevices) {
   agent::cards::CardsOptions o;
   o.publisher.node = options.nodeName;
   o.publisher.hasClaim = std::move(hasClaim);
   o.publisher.podName = std::move(podName);
   o.publisher.warning = std::move(warning);
   o.publisher.given = std::move(given);
+  o.publisher.describe = std::move(describe);
+  o.publisher.isDevice = [&remoteDevices](const std::string& uid) { return remoteDevices.isDevice(uid); };
+  o.publishDevices = [&remoteDevices](const auto& answers, const auto& stop) {
+    return remoteDevices.publish(answers, stop);
+  };
   o.publisher.quiet = options.probation;
   o.publisher.boot = agent::bootIdOf(kProc);
   o.publisher.host.proc = kProc;
@@ -111,6 +129,15 @@ agent::sharing::MpsCommandsOptions sharingOptions(const AgentOptions& options) {
   if (!options.pluginState.empty()) o.state = options.pluginState;
   o.hostRoot = options.hostRoot;
   o.driverRoot = options.driverRoot;
+  return o;
+}
+
+/// The program is in the folder driver-limits beside the folder of the plugins.
+agent::memory_limits::MemoryLimitsOptions memoryLimitsOptions(const AgentOptions& options) {
+  const auto plugins = options.plugins.empty() ? defaultPluginFolder() : options.plugins;
+  agent::memory_limits::MemoryLimitsOptions o;
+  o.program.host = sharingOptions(options);
+  o.program.source = plugins + "/../driver-limits/driver-limits";
   return o;
 }
 
@@ -143,25 +170,34 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
                     [this](const std::string& card) { return cards_.memoryOf(card); },
                     [this](const std::string& card) { return foundNow(card); },
                     [this](const v1alpha::ElasticGPU& device, const std::stop_token& stop) {
-                      const auto slices = timeSlices_.requireFor(device);
-                      return slices.ok() ? mps_.requireFor(device, stop) : slices;
-                    })),
+                      if (auto s = timeSlices_.requireFor(device); !s.ok()) return s;
+                      if (auto s = memoryLimits_.requireFor(device); !s.ok()) return s;
+                      return mps_.requireFor(device, stop);
+                    },
+                    [this](const v1alpha::ElasticGPU& device) { return memoryLimits_.hooksFor(device); },
+                    [this](const std::string& uid, std::size_t containers) { memoryLimits_.expect(uid, containers); })),
       prepared_(client_, folder_, clock, options.nodeName),
       podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
+      remoteDevices_(folder_, client_, events_, clock, options.nodeName),
       cards_(
           client_, plugins_, events_, clock, random,
           cardsOptions(
               options, [this](const std::string& pod, const std::string& card) { return driver_.hasClaim(pod, card); },
               [this](const std::string& pod) { return driver_.podName(pod); }, [this] { return checkRuntime(); },
               [this](const std::stop_token& stop) { return podResources_.list(stop); },
-              [this](const auto& readings, const std::stop_token& stop) { return learned(readings, stop); })),
+              [this](const auto& readings, const std::stop_token& stop) { return learned(readings, stop); },
+              [this](v1alpha::Card& card) { describe(card); }, remoteDevices_)),
       devices_(client_, options.nodeName),
       limiter_(
           client_, plugins_, events_, folder_, prepared_, cards_.store(),
           [this](const std::string& name) { return devices_.find(name); }, clock, limiterOptions(options)),
       sharing_(hostPrograms_, sharingOptions(options)),
       timeSlices_(sharing_, folder_, sharingOptions(options).state + "/time-slices", agent::bootIdOf(kProc)),
-      mps_(hostPrograms_, clock, folder_, cards_.store(), client_, events_, mpsOptions(options)),
+      memoryLimits_(
+          hostPrograms_, folder_, events_, clock, [this](const std::string& name) { return devices_.find(name); },
+          [this] { cards_.wake(); }, memoryLimitsOptions(options)),
+      losses_(prepared_, cards_.store(), client_, clock, kProc),
+      mps_(hostPrograms_, clock, folder_, cards_.store(), losses_, client_, events_, mpsOptions(options)),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return warning(); }}),
@@ -200,6 +236,32 @@ std::optional<agent::PreparerOptions::CurrentCard> Agent::foundNow(const std::st
                                              driver == found->attributes.end() ? std::string() : driver->second};
 }
 
+/// Adds whether the driver limits the memory of containers on the card. Until that is known, the card keeps the
+/// attribute of its object. Removes a compute mode that the agent has set for MPS.
+void Agent::describe(v1alpha::Card& card) {
+  if (card.attributes.contains(v1alpha::keys::kComputeModeAttribute) && mps_.hasSetComputeMode(card.uuid))
+    card.attributes.erase(v1alpha::keys::kComputeModeAttribute);
+  const std::string name(v1alpha::keys::kMemoryLimitsAttribute);
+  if (const auto support = memoryLimits_.supportOn(card); !support.empty()) {
+    card.attributes[name] = support;
+    return;
+  }
+  const auto have = cards_.store().get({"", base::lowered(card.uuid)});
+  if (!have || !have->isCard()) return;
+  const auto before = have->spec.card->attributes.find(name);
+  if (before != have->spec.card->attributes.end()) card.attributes[name] = before->second;
+}
+
+/// Gives the plugins the right to list, create and destroy MIG instances, as far as the driver is loaded.
+void Agent::grantMig() {
+  const agent::MigNodesOptions nodes{options_.hostRoot.empty() ? "/" : options_.hostRoot, kProc,
+                                     plugin::host::kPluginGroup, ::mknodat};
+  auto missing = agent::makeMigNodes(nodes, {});
+  if (missing != withoutMig_ && !missing.empty())
+    base::log::warn("plugins have no access to MIG", {{"node", "/dev/nvidia-caps/" + missing.front()}});
+  withoutMig_ = std::move(missing);
+}
+
 /// Updates files that were made for another driver version, for containers that restart. Restores the time slices of
 /// unused cards.
 void Agent::refreshFiles(const std::stop_token& stop) {
@@ -210,6 +272,7 @@ void Agent::refreshFiles(const std::stop_token& stop) {
     if (!why.empty() && why != before) base::log::warn("a CDI file can't be recreated", {{"error", why}});
     before = why;
     timeSlices_.restoreUnused();
+    grantMig();
   } while (clock_.sleepFor(kRefreshInterval, stop));
 }
 
@@ -225,8 +288,9 @@ void Agent::removeLeftovers(const std::stop_token& stop) {
 }
 
 agent::usage::Usage Agent::attributed(const std::vector<agent::usage::Reading>& readings) {
-  return agent::usage::attribute(readings, prepared_.shares(),
-                                 [](int64_t pid) { return agent::health::podOfProcess(kProc, pid); });
+  return agent::usage::attribute(
+      readings, prepared_.shares(), [](int64_t pid) { return agent::health::podOfProcess(kProc, pid); },
+      memoryLimits_.measured());
 }
 
 agent::usage::Usage Agent::learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop) {
@@ -263,8 +327,10 @@ Status Agent::start() {
   probesListener_ = std::move(*probes);
   if (auto s = folder_.open(); !s.ok()) return named("--cdi-root", s);
   cards_.listen([this](const auto*, const auto*) { kubelet_.healthChanged(); });
+  grantMig();  // discovery needs the access
   cards_.start();
   limiter_.start();
+  memoryLimits_.start();
   mps_.start();
   leftovers_ = std::jthread([this](const std::stop_token& stop) { removeLeftovers(stop); });
   refresh_ = std::jthread([this](const std::stop_token& stop) { refreshFiles(stop); });
@@ -285,6 +351,7 @@ void Agent::stop() {
   for (auto* thread : {&leftovers_, &refresh_})
     if (thread->joinable()) thread->join();
   limiter_.stop();
+  memoryLimits_.stop();
   mps_.stop();  // its daemons continue, because containers use them
   cards_.stop();
   events_.stop();

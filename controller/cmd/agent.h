@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "controller/agent/cards/cards.h"
+#include "controller/agent/cards/remote_devices.h"
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/dra/pod_resources.h"
 #include "controller/agent/dra/server.h"
 #include "controller/agent/limiter/device_watch.h"
 #include "controller/agent/limiter/limiter.h"
+#include "controller/agent/memory_limits/memory_limits.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/sharing/host_programs.h"
 #include "controller/agent/sharing/mps_commands.h"
@@ -92,7 +94,9 @@ class Agent {
   std::string metricsText();
   void removeLeftovers(const std::stop_token& stop);
   void refreshFiles(const std::stop_token& stop);
+  void grantMig();
   std::optional<agent::PreparerOptions::CurrentCard> foundNow(const std::string& card) const;
+  void describe(v1alpha::Card& card);
   agent::usage::Usage attributed(const std::vector<agent::usage::Reading>& readings);
   /// Like attributed(), after looking up the claims of unknown pods.
   agent::usage::Usage learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop);
@@ -107,12 +111,15 @@ class Agent {
   agent::ClaimPreparer preparer_;
   agent::usage::Prepared prepared_;
   agent::dra::PodResources podResources_;
+  agent::cards::RemoteDevices remoteDevices_;
   agent::cards::Cards cards_;
   agent::limiter::DeviceWatch devices_;
   agent::limiter::Limiter limiter_;
   agent::sharing::NodePrograms hostPrograms_;
   agent::sharing::MpsCommands sharing_;
   agent::sharing::TimeSlices timeSlices_;
+  agent::memory_limits::MemoryLimits memoryLimits_;
+  agent::sharing::AccessLosses losses_;
   agent::sharing::MpsSupervisor mps_;
   ClaimDriver driver_;
   agent::dra::Server kubelet_;
@@ -125,6 +132,7 @@ class Agent {
   server::ProcessMetrics process_ EGPU_GUARDED_BY(scrape_);
   agent::usage::Series series_ EGPU_GUARDED_BY(scrape_);
   std::unique_ptr<http::Listener> opsListener_, probesListener_;
+  std::vector<std::string> withoutMig_;  ///< used by start(), then by refresh_ only
   std::jthread leftovers_, refresh_;
 };
 

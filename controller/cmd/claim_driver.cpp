@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/v1alpha/remote.h"
 #include "controller/agent/health/health.h"
 
 namespace egpu::cmd {
@@ -28,7 +29,11 @@ base::Result<std::vector<PreparedDevice>> ClaimDriver::prepare(const agent::Clai
   const auto entry = folder_.find(own.substr(own.rfind('=') + 1));
   if (!entry) return entry.status();
   if (!*entry || !(*entry)->spec) return Status(Code::unavailable, own + " was removed again at once; try again");
-  return std::vector<PreparedDevice>{{{}, node_, (*entry)->spec->device, std::move(*ids)}};
+  return std::vector<PreparedDevice>{{{}, poolOf(*(*entry)->spec), (*entry)->spec->device, std::move(*ids)}};
+}
+
+std::string ClaimDriver::poolOf(const agent::cdi::Spec& spec) const {
+  return spec.cards.empty() ? std::string(v1alpha::kRemotePool) : node_;
 }
 
 Status ClaimDriver::unprepare(const agent::ClaimRef& claim, std::stop_token stop) {
@@ -51,7 +56,7 @@ std::vector<DeviceHealth> ClaimDriver::devices() {
   if (!entries) return out;
   for (const auto& entry : *entries) {
     if (!entry.ready || !entry.spec) continue;
-    DeviceHealth health{node_, entry.spec->device, DeviceHealth::State::healthy, clock_.wall(), {}};
+    DeviceHealth health{poolOf(*entry.spec), entry.spec->device, DeviceHealth::State::healthy, clock_.wall(), {}};
     for (const auto& share : entry.spec->cards) judge(share, health);
     out.push_back(std::move(health));
   }

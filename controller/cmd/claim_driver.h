@@ -43,6 +43,8 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   std::string podName(const std::string& podUid);
 
  private:
+  /// Name of the pool in the allocation of the device.
+  std::string poolOf(const agent::cdi::Spec& spec) const;
   void judge(const v1alpha::DeviceCard& share, agent::dra::DeviceHealth& health) const;
   /// Returns the claims that are prepared on the card, by namespace, without those that the pod is known not to name;
   /// nullopt = a file can't be read.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1alpha/remote.h"
 #include "controller/cache/sinks.h"
 #include "controller/whatif/service.h"
 
@@ -45,6 +46,16 @@ base::Result<bool> fillIfServed(const Connection& connection, cache::Store<T>& s
   sink.beginList();
   sink.endList("");
   return false;
+}
+
+/// Plugins do not run here, so that their descriptions are unknown. Provisioners of remote GPUs are the one of this
+/// project and those of the remote devices in the cluster.
+void findRemoteProvisioners(cache::Stores& stores) {
+  stores.remoteProvisioners.set("remote.provisioner.elasticgpu.io", true);
+  stores.devices.forEach([&](const auto& device) {
+    if (v1alpha::isRemote(*device) && !device->spec.provisioner.empty())
+      stores.remoteProvisioners.set(device->spec.provisioner, true);
+  });
 }
 
 base::Status advised(const base::Status& status) {
@@ -91,6 +102,7 @@ base::Result<std::unique_ptr<ClusterMirror>> ClusterMirror::read(const Connectio
   }
   for (const auto& status : results)
     if (!status.ok()) return advised(status);
+  findRemoteProvisioners(s);
   return mirror;
 }
 

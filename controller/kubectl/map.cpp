@@ -32,7 +32,9 @@ std::string claimsOf(const allocator::MapCard& card) {
   std::string out;
   for (const auto& each : card.allocations)
     out += (out.empty() ? "" : ",") + base::printable(each.claim) +
-           (each.adminAccess() ? " (admin access)" : "=" + v1alpha::formatMilliCards(each.core));
+           (each.adminAccess()      ? " (admin access)"
+            : !each.profile.empty() ? "=" + base::printable(each.profile)
+                                    : "=" + v1alpha::formatMilliCards(each.core));
   return out;
 }
 
@@ -69,6 +71,21 @@ KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPod
   return table;
 }
 
+KubectlTable remoteTableOf(const allocator::AllocationMap& map, const server::ClaimPods& pods) {
+  KubectlTable table;
+  for (const char* header : {"REMOTE", "POOL", "ENDPOINT", "CLASS", "CLAIM"}) table.column(header);
+  table.column("PODS", KubectlTable::Show::wide);
+  table.column("STATE");
+  for (const auto& each : map.remote) {
+    std::string users;
+    if (const auto it = pods.find(each.claim); it != pods.end())
+      for (const auto& pod : it->second) users += (users.empty() ? "" : ",") + base::printable(pod);
+    table.row({each.device, base::printable(each.pool), base::printable(each.endpoint), base::printable(each.className),
+               base::printable(each.claim), users, each.phase});
+  }
+  return table;
+}
+
 }  // namespace
 
 int mapVerb(const MapOptions& options) {
@@ -88,12 +105,14 @@ int mapVerb(const MapOptions& options) {
     const auto columns = base::terminalColumns(kBarsColumns);
     printText(server::toText(map, {.color = base::wantsColor(options.output.color), .columns = columns}, pods));
   } else {
-    const auto table = tableOf(map, pods);
-    if (table.empty()) {
+    const auto table = tableOf(map, pods), remote = remoteTableOf(map, pods);
+    if (table.empty() && remote.empty()) {
       std::fputs("No cards found.\n", stderr);
       return kDone;
     }
-    printText(table.text(options.output));
+    if (!table.empty()) printText(table.text(options.output));
+    if (!table.empty() && !remote.empty()) printText("\n");
+    if (!remote.empty()) printText(remote.text(options.output));
   }
   return kDone;
 }

@@ -154,6 +154,7 @@ KubectlTable fitTable(const Json& answer) {
     for (const auto& [model, count] : at(each, {"byModel"}).items())
       models += (models.empty() ? "" : ",") + model + "=" + count.dump();
     auto count = std::to_string(numberAt(each, {"count"})) + (at(each, {"more"}) == true ? "+" : "");
+    if (!textAt(each, {"subject", "notDecided"}).empty()) count = "<unknown>";
     auto limit = textAt(each, {"quota"});
     if (limit.empty()) limit = textAt(each, {"subject", "notDecided"});
     table.row({base::printable(textAt(each, {"class"})), count, base::printable(size), base::printable(models),
@@ -162,12 +163,14 @@ KubectlTable fitTable(const Json& answer) {
   return table;
 }
 
-/// Prints why a class can't be forecast: the reasons that the table shows only if it is wide.
-bool reportErrors(const Json& answer) {
+/// Prints why a class can't be forecast: the reasons that the table shows only if it is wide. True if that is an error:
+/// the capacity of remote GPUs is never known.
+bool reportErrors(const Json& answer, const cache::Stores& stores) {
   bool any = false;
   for (const auto& each : at(answer, {"forecasts"}))
     if (const auto why = textAt(each, {"subject", "notDecided"}); !why.empty()) {
-      any = true;
+      const auto cls = stores.classes.get({"", textAt(each, {"class"})});
+      any = any || !cls || !stores.remoteProvisioners.contains(cls->provisioner);
       fail("class " + textAt(each, {"class"}) + ": " + why);
     }
   return any;
@@ -186,7 +189,7 @@ int fitVerb(const QuestionOptions& options) {
   const auto answer = (*mirror)->ask(target);
   if (answer.status != 200) return refused(answer, {});
   const auto value = Json::parse(answer.body, nullptr, false);
-  const bool wrong = reportErrors(value);
+  const bool wrong = reportErrors(value, (*mirror)->stores());
   if (isStructured(options.output)) {
     printValue(value, options.output);
   } else {

@@ -186,6 +186,7 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const BarStyl
     out += " " + m.claim + "  ";
     out +=
         m.adminAccess() ? "admin access" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
+    if (!m.slots.empty()) out += "  " + base::printable(m.profile) + " in slots " + v1alpha::slotList(m.slots);
     if (!m.phase.empty()) out += "  " + m.phase;
     if (const auto used = inUse(m.usage); !used.empty()) out += "  uses " + used;
     writePods(out, pods, m.claim);
@@ -202,15 +203,38 @@ void writeUsage(codec::JsonText& j, const auto& usage) {
   j.endObject();
 }
 
+void writePodsOf(codec::JsonText& j, const std::string& claim, const ClaimPods& pods) {
+  const auto it = pods.find(claim);
+  if (it == pods.end()) return;
+  j.key("pods").beginArray();
+  for (const auto& pod : it->second) j.value(pod);
+  j.endArray();
+}
+
 void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pods) {
   j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
   j.key("core").value(m.core).key("memory").value(m.memory);
   if (m.adminAccess()) j.key("adminAccess").value(true);
-  writeUsage(j, m.usage);
-  if (const auto it = pods.find(m.claim); it != pods.end()) {
-    j.key("pods").beginArray();
-    for (const auto& pod : it->second) j.value(pod);
+  if (!m.profile.empty()) j.key("profile").value(m.profile);
+  if (!m.slots.empty()) {
+    j.key("slots").beginArray();
+    for (unsigned slot = 0; slot < v1alpha::Slots::kCount; ++slot)
+      if (m.slots.has(slot)) j.value(int64_t{slot});
     j.endArray();
+  }
+  writeUsage(j, m.usage);
+  writePodsOf(j, m.claim, pods);
+  j.endObject();
+}
+
+void writeRemote(codec::JsonText& j, const allocator::MapRemoteDevice& device, const ClaimPods& pods) {
+  j.beginObject().key("device").value(device.device).key("phase").value(device.phase);
+  j.key("class").value(device.className);
+  if (!device.pool.empty()) j.key("pool").value(device.pool);
+  if (!device.endpoint.empty()) j.key("endpoint").value(device.endpoint);
+  if (!device.claim.empty()) {
+    j.key("claim").value(device.claim);
+    writePodsOf(j, device.claim, pods);
   }
   j.endObject();
 }
@@ -254,7 +278,10 @@ std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
       .key("quarantined")
       .value(all.quarantined);
   j.key("claims").value(all.claims).key("core").value(all.core).key("usedCore").value(all.usedCore);
-  j.key("memory").value(all.memory).key("usedMemory").value(all.usedMemory).endObject().endObject();
+  j.key("memory").value(all.memory).key("usedMemory").value(all.usedMemory).endObject();
+  j.key("remote").beginArray();
+  for (const auto& device : map.remote) writeRemote(j, device, pods);
+  j.endArray().endObject();
   return j.take();
 }
 
@@ -279,7 +306,20 @@ AllocationMap printed(AllocationMap map) {
       for (auto& m : c.allocations) m.claim = base::printable(m.claim);
     }
   }
+  for (auto& device : map.remote)
+    for (auto* text : {&device.claim, &device.className, &device.pool, &device.endpoint})
+      *text = base::printable(*text);
   return map;
+}
+
+void writeRemoteDevices(std::string& out, const AllocationMap& map, const ClaimPods& pods) {
+  for (const auto& device : map.remote) {
+    out += "remote GPU " + device.device + "  " + (device.endpoint.empty() ? "no endpoint yet" : device.endpoint) +
+           (device.pool.empty() ? "" : " of pool " + device.pool) + "  " +
+           (device.claim.empty() ? "no claim" : device.claim) + "  " + device.phase;
+    if (!device.claim.empty()) writePods(out, pods, device.claim);
+    out += "\n";
+  }
 }
 
 }  // namespace
@@ -323,10 +363,12 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options, const 
       }
     }
   }
+  writeRemoteDevices(out, map, pods);
   out += "total: " + counted(static_cast<int64_t>(map.nodes.size()), "node") + ", " + counted(all.cards, "card") +
          ", " + counted(all.claims, "share") + "; core " + v1alpha::formatMilliCards(all.usedCore) + " of " +
          v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::readableBytes(all.usedMemory) + " of " +
          v1alpha::readableBytes(all.memory);
+  if (!map.remote.empty()) out += "; " + counted(static_cast<int64_t>(map.remote.size()), "remote GPU");
   if (all.quarantined > 0) out += "; " + std::to_string(all.quarantined) + " not offered";
   return whatif::fitted(out + "\n", {options.color, options.columns});
 }

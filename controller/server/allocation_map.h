@@ -15,7 +15,8 @@ namespace egpu::server {
 using allocator::AllocationMap;
 
 /// {"nodes":[{"name","schedulable","cards":[{…,"free":{"core","memory"},"usage":{"memory","smPercent"},
-/// "claims":[{…,"usage":{…},"pods":[…]}]}]}],"totals":{…}}
+/// "claims":[{…,"usage":{…},"pods":[…]}]}]}],"totals":{…},
+/// "remote":[{"device","claim","phase","class","pool","endpoint","pods"}]}
 std::string toJson(const AllocationMap& map, const ClaimPods& pods = {});
 /// Writes further fields of a card.
 using WriteCardFields = std::function<void(codec::JsonText&, const allocator::MapCard&)>;

@@ -202,6 +202,37 @@ TEST_F(AgentTest, ACardThatTheKubeletGaveByOthersIsFenced) {
   (*listener)->stop();
 }
 
+/// The test's NVML is not found on the host: the cards have the reason, and claims for the mode avoid them.
+TEST_F(AgentTest, ACardTellsWhyTheDriverDoesNotLimitMemory) {
+  nvidia::testing::FakeNvml node("a100");
+  environment = node.environment();
+  fs::create_directory(folder + "/state");
+  environment.push_back("ELASTICGPU_STATE_DIR=" + folder + "/state");
+  base::Random random;
+  auto api = apiserver::Server::create({}, clock, random);
+  ASSERT_TRUE(api.ok()) << api.status().str();
+  const auto listener = http::listen("127.0.0.1:0", **api);
+  ASSERT_TRUE(listener.ok()) << listener.status().str();
+  useServer("http://" + (*listener)->address());
+  kube::Endpoint endpoint;
+  endpoint.server = "http://" + (*listener)->address();
+  const auto line = kube::curlTransport(endpoint, clock);
+  kube::Client client(**line, clock, random, metrics);
+  const auto support = [&] {
+    const auto uuid = node.file["devices"][1]["uuid"].as<std::string>();
+    const auto card = client.get<v1alpha::ElasticGPU>({"", base::lowered(uuid)});
+    if (!card || !card->isCard()) return std::string();
+    const auto found = card->spec.card->attributes.find(std::string_view("memoryLimits"));
+    return found == card->spec.card->attributes.end() ? std::string() : found->second;
+  };
+  runUntilItServes();
+  EXPECT_TRUE(eventually([&] { return !support().empty(); }));
+  EXPECT_NE(support(), "available");
+  EXPECT_THAT(support(), HasSubstr(" "));
+  agent.reset();
+  (*listener)->stop();
+}
+
 /// Files of a node with these plugins, and an API server with a pod that has the claim "used".
 class PreparedFilesTest : public AgentTest {
  protected:

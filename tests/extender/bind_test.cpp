@@ -35,6 +35,24 @@ TEST_F(ExtenderTest, BindOfAPodWithoutClaimsIsTheBindingAlone) {
   EXPECT_EQ(world.pod("p").nodeName, "n1");
 }
 
+TEST_F(ExtenderTest, ARemoteClaimSuitsEveryNode) {
+  world.remote.replySource({{}, {}, "10.0.0.1:7000"});
+  world.registry.add(world.remote);
+  world.addClass("pool", "Delete", "WaitForFirstConsumer", {}, World::kRemotePlugin);
+  world.remote.answer({{plugin::ReplyCode::reschedule, "the pool is full"}}, true);
+  world.addClaim("a", "pool", {{"gpu", "1"}});
+  world.addClaim("b", "late", {{"gpu", "1"}});
+  const auto pod = addPod("p", {"a", "b"});
+  EXPECT_NE(error(pod).find("claim a: it is not bound yet"), std::string::npos) << error(pod);
+  world.remote.answer({});
+  driver->run();
+  ASSERT_EQ(phaseOf("a"), "Bound") << world.message("a");
+  EXPECT_EQ(passing(pod), (Names{"n1", "n2"}));
+  EXPECT_EQ(bind(pod, "n2"), "");
+  EXPECT_EQ(nodeOf("a"), "");
+  EXPECT_EQ(nodeOf("b"), "n2");
+}
+
 TEST_F(ExtenderTest, BindToWhereTheBoundClaimIs) {
   world.addClaim("a", "share", {{"gpu", "1"}}, "gpu-n2-0");
   world.addClaim("b", "late", {{"gpu", "1"}});

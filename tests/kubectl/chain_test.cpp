@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
 #include <regex>
 
@@ -80,6 +81,28 @@ TEST(Chain, NamesCardsWithoutAnEntry) {
   EXPECT_THAT(chainsOf(e).front().steps[3].message, HasSubstr("card"));
 }
 
+TEST(Chain, OfARemoteDeviceNeedsNeitherCardsNorNode) {
+  auto e = bound();
+  auto& c = e.claims[0];
+  c.claim["status"] = {{"phase", "Bound"}, {"elasticGPUName", "egpu-u"}};
+  c.device["spec"] = {{"remote", {{"endpoint", "10.0.0.1:7000"}}}};
+  c.cards.clear();
+  c.node = nullptr;
+  const auto done = chainsOf(e).front();
+  EXPECT_EQ(done.stopsAt, -1);
+  EXPECT_THAT(done.steps[3].message, HasSubstr("uses no card"));
+  EXPECT_EQ(std::count_if(done.steps.begin(), done.steps.end(),
+                          [](const auto& step) { return step.message == "Bound: 10.0.0.1:7000"; }),
+            1);
+  c.claim["status"] = {{"phase", "Pending"},
+                       {"conditions", Json::array({condition("Bound", "False", "NoFit", "pool p is full")})}};
+  c.device["spec"]["remote"] = Json::object();
+  c.resourceClaim = nullptr;
+  e.pod["status"]["phase"] = "Pending";
+  EXPECT_EQ(stopOf(e), "device");
+  EXPECT_THAT(chainsOf(e).front().help, Contains(HasSubstr("add GPUs to its pool")));
+}
+
 TEST(Chain, StopsAtAMissingResourceClaim) {
   auto e = bound();
   e.claims[0].resourceClaim = nullptr;
@@ -90,6 +113,22 @@ TEST(Chain, StopsAtANodeThatIsNotReady) {
   auto e = bound();
   e.claims[0].node["status"]["conditions"][0]["status"] = "Unknown";
   EXPECT_EQ(stopOf(e), "node");
+}
+
+TEST(Chain, StopsAtADeviceThatItsContainersHaveLost) {
+  for (const char* type : {"AccessLost", "IsolationBypassed"}) {
+    auto e = bound();
+    e.claims[0].claim["status"]["conditions"] =
+        Json::array({condition(type, "True", type == std::string("AccessLost") ? "MpsServerFault" : type, "a fault")});
+    EXPECT_EQ(stopOf(e), "device") << type;
+    const auto chain = chainsOf(e).front();
+    EXPECT_EQ(chain.steps.back().state, StepState::failed);
+    EXPECT_EQ(chain.steps.back().message, "a fault");
+    EXPECT_GT(chain.steps.back().since, 0);
+    EXPECT_FALSE(chain.help.empty());
+    e.claims[0].claim["status"]["conditions"][0]["status"] = "False";
+    EXPECT_EQ(stopOf(e), "") << type;
+  }
 }
 
 TEST(Chain, StopsAtAnUnhealthyCard) {

@@ -167,6 +167,7 @@ def tables(r, e, kubectl):
     e.refused("an unknown context", ["map", "--context", "nope"], ["nope"])
     helped = e.ok("--help")
     r.check("help lists verbs and exit statuses", all(v in helped for v in ("map", "why", "top", "fit", "try", "drain-card", "check", "bundle", "bill", "Exit status: 0")), helped)
+    r.check("without a verb it prints the same", e.ok() == helped)
 
 
 def on_terminal(e, env):
@@ -237,6 +238,18 @@ def attempts(r, e, kubectl):
     e.refused("a misspelt field", ["try", "-f", "-"], ["standard input", "sepc"], stdin=claim("bad", 10).replace("spec:", "sepc:"))
     after = kubectl.json("get", "egpu,egpuc")["items"]
     r.check("nothing has changed", [(o["metadata"]["uid"], o.get("spec")) for o in before] == [(o["metadata"]["uid"], o.get("spec")) for o in after])
+
+
+def remote(r, e, kubectl):
+    kubectl.ok("apply", "-f", "-", stdin="apiVersion: elasticgpu.io/v1alpha\nkind: ElasticGPUClass\nmetadata: {name: pool}\n"
+               "provisioner: remote.provisioner.elasticgpu.io\n")
+    why = "class pool provides remote GPUs: no card and no node is chosen"
+    tried = e.ok("try", "--class", "pool", "--gpu", "1", status=3)
+    r.check("try of a class of remote GPUs names no card", why in tried and "would go" not in tried, tried)
+    fit = e.run("fit")
+    row = next(x for x in columns(fit.stdout.decode()) if x[0] == "pool")
+    r.check("fit knows no number of remote GPUs", fit.returncode == 0 and row[1] == "<unknown>" and why in fit.stderr.decode(), (row, fit))
+    kubectl.ok("delete", "egpuclass", "pool")
 
 
 def drain(r, e, kubectl):
@@ -515,6 +528,7 @@ def main(bin_dir):
         why(r, e, kubectl)
         tables(r, e, kubectl)
         attempts(r, e, kubectl)
+        remote(r, e, kubectl)
         completion(r, e, kubectl)
         tenant(r, e, front)
         bundle(r, e, s, front, s.work)

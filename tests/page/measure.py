@@ -37,7 +37,7 @@ try:
     api.create("/elasticgpuclasses", {"kind": "ElasticGPUClass", "metadata": {"name": "share"}, "provisioner": SHARE})
     for i in range(claims):
         api.claim(f"c{i:05}", {"gpu-core": 30, "gpu-memory": "4Gi"})
-    while api.phase(f"c{claims - 1:05}") != "Bound":
+    while not api.bound(f"c{claims - 1:05}"):
         time.sleep(0.5)
     tab = chromium.tab()
     tab.shape()

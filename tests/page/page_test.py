@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,14 +21,16 @@ NODES = f"""
 nodes:
 - {{name: train, count: 2, cpu: 128, memory: 1Ti, gpus: [{{model: A100-SXM4-80GB, count: 8, memory: 80Gi, numa: [0, 0, 0, 0, 1, 1, 1, 1], nvswitch: 12}}]}}
 - {{name: infer, count: 3, cpu: 64, memory: 256Gi, gpus: [{{model: T4, count: 4, memory: 16Gi}}]}}
+- {{name: mig, cpu: 64, memory: 256Gi, gpus: [{{model: A100-SXM4-80GB, count: 2, memory: 80Gi, mig: true}}]}}
 - {{name: odd, cpu: 64, memory: 256Gi, gpus: [{{model: "{PLANTED}", count: 1, memory: 16Gi}}]}}
 """
+REMOTE = "10.0.0.9:7000"
 SHARE = "gpushare.provisioner.elasticgpu.io"
 GROUP = "/apis/elasticgpu.io/v1alpha"
-VIEWS = ["#/nodes", "#/node/train-0", "#/node/train-0/card/3", "#/claims", "#/claim/default/large", "#/claim/default/small-0", "#/quotas", "#/gangs",
+VIEWS = ["#/nodes", "#/node/infer-0", "#/node/mig", "#/node/train-0", "#/node/train-0/card/3", "#/claims", "#/claim/default/large", "#/claim/default/small-0", "#/claim/default/two-instances", "#/claim/default/leased", "#/quotas", "#/gangs",
          "#/reservations", "#/use", "#/what-if", "#/what-if?drain=train-0&add=new-1%2Clike%3Dtrain-0%2Ccount%3D3&claim=default%2Flarge", "#/forecast",
          "#/timeline", "#/search/train"]
-SAMPLE = ["#/nodes", "#/node/train-0", "#/claim/default/large", "#/what-if"]  # that axe checks dark, and on a phone
+SAMPLE = ["#/nodes", "#/node/mig", "#/node/train-0", "#/claims", "#/claim/default/large", "#/what-if"]  # that axe checks dark, and on a phone
 
 
 class Api:
@@ -37,24 +40,39 @@ class Api:
         with open(kubeconfig, encoding="utf-8") as file:
             self.url = re.search(r"server: (\S+)", file.read()).group(1)
 
-    def create(self, path, body, group=GROUP):
-        body.setdefault("apiVersion", "elasticgpu.io/v1alpha")
-        request = urllib.request.Request(self.url + group + path, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
+    def _send(self, path, body=None, method="GET", kind="application/json"):
+        request = urllib.request.Request(self.url + path, body and json.dumps(body).encode(), {"Content-Type": kind}, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
+
+    def create(self, path, body, group=GROUP):
+        return self._send(group + path, {"apiVersion": "elasticgpu.io/v1alpha", **body}, "POST")
 
     def claim(self, name, requests, annotations=None, namespace="default", **spec):
         self.create(f"/namespaces/{namespace}/elasticgpuclaims", {
             "kind": "ElasticGPUClaim", "metadata": {"name": name, "annotations": annotations or {}},
-            "spec": {"egpuClassName": "share", "resources": {"requests": {f"{SHARE}/{key}": value for key, value in requests.items()}}, **spec}})
+            "spec": {"egpuClassName": "share", "resources": {"requests": {f"elasticgpu.io/{key}": value for key, value in requests.items()}}, **spec}})
 
-    def phase(self, name):
-        with urllib.request.urlopen(f"{self.url}{GROUP}/namespaces/default/elasticgpuclaims/{name}", timeout=30) as answer:
-            return json.load(answer).get("status", {}).get("phase")
+    def bound(self, name, namespace="default"):
+        """Returns the claim if it is Bound."""
+        claim = self._send(f"{GROUP}/namespaces/{namespace}/elasticgpuclaims/{name}")
+        return claim if claim.get("status", {}).get("phase") == "Bound" else None
+
+    def card(self, node, index):
+        cards = [each for each in self._send(f"{GROUP}/elasticgpus")["items"] if each["spec"].get("card", {}).get("nodeName") == node]
+        return next(each for each in cards if each["spec"]["card"]["index"] == index)
+
+    def device(self, name):
+        return self._send(f"{GROUP}/elasticgpus/{name}")
+
+    def report(self, card, **status):
+        """Changes the status of a card, as its agent does."""
+        self._send(f"{GROUP}/elasticgpus/{card['metadata']['name']}/status", {"status": status}, "PATCH", "application/merge-patch+json")
 
 
 def fill(api):
     api.create("/elasticgpuclasses", {"kind": "ElasticGPUClass", "metadata": {"name": "share"}, "provisioner": SHARE})
+    api.create("/elasticgpuclasses", {"kind": "ElasticGPUClass", "metadata": {"name": "mig"}, "provisioner": "mig.provisioner.elasticgpu.io"})
     api.create("/namespaces/default/elasticgpuquotas", {"kind": "ElasticGPUQuota", "metadata": {"name": "team"},
                                                         "spec": {"hard": {"gpu-core": 1000, "gpu-memory": "400Gi", "claims": 40}}})
     for i in range(6):
@@ -62,7 +80,28 @@ def fill(api):
     api.claim("large", {"gpu": 9})
     api.claim("planted", {"gpu-core": 10}, models=[PLANTED + "none"])
     api.claim("rank-0", {"gpu": 1}, {"elasticgpu.io/gang": "train", "elasticgpu.io/gang-size": "2"})
-    until(lambda: api.phase("small-5") == "Bound")
+    api.claim("two-instances", {"mig-1g.10gb": 2}, egpuClassName="mig")
+    api.claim("media", {"mig-1g.10gb.me": 1}, egpuClassName="mig")
+    api.claim("half", {"mig-3g.40gb": 1}, egpuClassName="mig")
+    api.create("/elasticgpus", {"kind": "ElasticGPU", "metadata": {"name": "by-hand"}, "spec": {"remote": {"endpoint": REMOTE}}})
+    api.create("/namespaces/default/elasticgpuclaims", {"kind": "ElasticGPUClaim", "metadata": {"name": "leased"}, "spec": {"elasticGPUName": "by-hand"}})
+    api.create("/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "near"}}, "/api/v1")
+    api.create("/namespaces/near/elasticgpuquotas", {"kind": "ElasticGPUQuota", "metadata": {"name": "team"}, "spec": {"hard": {"gpu-core": 20}}})
+    api.claim("a", {"gpu-core": 20}, namespace="near")
+    names = [*(f"small-{i}" for i in range(6)), "two-instances", "media", "half", "leased"]
+    until(lambda: all(api.bound(name) for name in names) and api.bound("a", "near"))
+    report_states(api)
+
+
+def report_states(api):
+    """One card is in use, and another one is not healthy."""
+    device = api.device(api.bound("small-0")["status"]["elasticGPUName"])
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    used = next(card for card in (api.card("infer-0", index) for index in range(4)) if card["metadata"]["name"] == device["spec"]["cards"][0]["name"])
+    api.report(used, usage={"memory": 5 << 30, "smPercent": 24, "time": now, "devices": {device["metadata"]["uid"]: {"memory": 3 << 30, "smPercent": 18}}})
+    broken = api.card("infer-2", 0)
+    others = [each for each in broken.get("status", {}).get("conditions", []) if each["type"] != "Healthy"]
+    api.report(broken, conditions=[*others, {"type": "Healthy", "status": "False", "reason": "Xid79", "message": "the card has fallen off the bus", "lastTransitionTime": now}])
 
 
 class TokenProxy:
@@ -141,10 +180,11 @@ class PageTest:
         self.tab.open(self.base)
         self.r.check("the page becomes live", self.tab.until("document.getElementById('live').textContent === 'Live'"), self.tab.text()[:400])
         text = self.tab.text()
-        self.r.check("it shows all cards", "Cards 29" in text and "Claims bound 6" in text, text[:400])
+        self.r.check("it shows all cards", "Cards 31" in text and "Claims bound 11" in text, text[:400])
         self.r.check("it shows what a claim waits for", "default/large" in text and "NoFit" in text, text[:800])
         drawn = self.tab.evaluate("(() => { const c = document.querySelector('canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
                                   "return new Set(new Uint32Array(d.buffer)).size })()")
+        self.r.check("it shows that a card is not offered", "Not offered 1" in text, text[:400])
         self.r.check("the map is drawn", drawn > 4, drawn)
         self.go("#/claims")
         self.api.claim("later", {"gpu-core": 5})
@@ -158,6 +198,11 @@ class PageTest:
         marked = self.tab.evaluate("document.querySelector('.card.marked h3')?.innerText")
         self.r.check("a link leads to a card", marked == "Card 3", marked)
         self.r.check("the node shows NUMA nodes and links", self.shows("NUMA node 1") and self.shows("nvswitch"))
+        self.go("#/node/infer-2")
+        self.r.check("a card that is not offered has its reason", self.shows("Xid79"), self.tab.text()[:600])
+        self.go("#/claim/default/small-0")
+        self.r.check("the use of a claim is shown", self.shows("uses 18 %, 3 GiB"), self.tab.text()[:600])
+        self.mig_and_remote()
         self.go("#/what-if?drain=train-0&add=new-1%2Clike%3Dtrain-0%2Ccount%3D3")
         self.r.check("a what-if question is a link", self.shows("drain train-0") and self.shows("still pending after this step"), self.tab.text()[:600])
         self.go("#/what-if?drain=" + PLANTED.replace(" ", "%20"))
@@ -167,6 +212,16 @@ class PageTest:
                                ("#/claim/default/none", "no such claim"), ("#/none", "no such view")):
             self.go(fragment)
             self.r.check(f"{fragment} shows its content", self.shows(text), self.tab.text()[:400])
+
+    def mig_and_remote(self):
+        self.go("#/node/mig")
+        self.r.check("a node shows the MIG instances of its cards", self.shows("default/two-instances 1g.10gb in slots 4, 6: 28.4 %, 20 GiB"), self.tab.text()[:600])
+        slots = self.tab.evaluate("[...document.querySelectorAll('.slots')].map((bar) => [bar.getAttribute('aria-label'), bar.querySelectorAll('.used').length, bar.children.length])")
+        self.r.check("and the slots that they take", slots[0][1:] == [8, 9] and "default/two-instances has slots 4, 6" in slots[0][0] and "the media engines" in slots[0][0]
+                     and slots[1] == ["MIG slots: all free", 0, 9], slots)
+        self.r.check("a card in MIG mode without instances says so", self.shows("In MIG mode: only for MIG instances"), self.tab.text()[:600])
+        self.go("#/claim/default/leased")
+        self.r.check("a claim with a remote GPU has its address", self.shows("Remote GPU") and self.shows(REMOTE), self.tab.text()[:600])
 
     def planted(self):
         self.go("#/node/odd")
@@ -208,15 +263,22 @@ class PageTest:
                         self.shows("Result")
                     name = re.sub(r"[^a-z0-9]+", "-", fragment.split("?")[0][2:]) + ("-asked" if "?" in fragment else "")
                     self.picture(f"{name}-{width}-{'dark' if dark else 'light'}")
-                    wide = self.tab.evaluate("document.documentElement.scrollWidth - innerWidth")
-                    if wide > 0:
-                        self.r.check(f"{fragment} fits into {width} pixels", False, wide)
+                    self.fits(fragment, width)
                     if width == 390 and dark or (width == 390 or dark) and fragment not in SAMPLE:
                         continue
                     found = self.tab.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then((result) => "
                                               "result.violations.map((each) => each.id + ': ' + each.nodes.slice(0, 3).map((node) => node.html.slice(0, 120) + ' ' + node.failureSummary).join(' | ')))")
                     self.r.check(f"axe finds nothing in {fragment}, {width} pixels, {'dark' if dark else 'light'}", found == [], found)
         self.tab.shape()
+
+    def fits(self, fragment, width):
+        """Neither the page nor one of its tables is wider than the window, and the menu shows the entry of the view."""
+        wide = self.tab.evaluate("[document.documentElement.scrollWidth - innerWidth, ...[...document.querySelectorAll('.scroll')].map((each) => each.scrollWidth - each.clientWidth)]")
+        if max(wide) > 0:
+            self.r.check(f"{fragment} fits into {width} pixels", False, wide)
+        here = self.tab.evaluate("(() => { const link = document.querySelector('nav [aria-current]')?.getBoundingClientRect(); return !link || (link.left >= 0 && Math.floor(link.right) <= innerWidth) })()")
+        if not here:
+            self.r.check(f"the menu shows the entry of {fragment} in {width} pixels", False)
 
     def token(self):
         proxy = TokenProxy(self.server.ops)

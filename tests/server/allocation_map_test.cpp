@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
+#include <string>
+
+#include "api/v1alpha/remote.h"
 
 namespace egpu::server {
 namespace {
@@ -94,6 +98,39 @@ TEST(AllocationMap, WhatIsUsedStandsBesideWhatIsGranted) {
   EXPECT_NE(text.find(" ns/\"b\"  60%  4Gi  Released\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\n         in use: 1Gi\n"), std::string::npos) << "a card that is used is not folded\n" << text;
   EXPECT_EQ(text.find("free: 2 cards"), std::string::npos) << text;
+}
+
+TEST(AllocationMap, RemoteDevicesFollowTheNodes) {
+  auto map = sample();
+  map.remote = {{"egpu-9", "ns/far", "Bound", "pool", "https://pool.example.com", "10.0.0.1:7000"},
+                {"lab-gpu", "", "Available", "lab", "", "10.0.0.9:7000"}};
+  const ClaimPods pods{{"ns/far", {"ns/p"}}};
+  const auto json = toJson(map, pods);
+  EXPECT_NE(
+      json.find(R"("remote":[{"device":"egpu-9","phase":"Bound","class":"pool","pool":"https://pool.example.com",)"
+                R"("endpoint":"10.0.0.1:7000","claim":"ns/far","pods":["ns/p"]},{"device":"lab-gpu",)"
+                R"("phase":"Available","class":"lab","endpoint":"10.0.0.9:7000"}])"),
+      std::string::npos)
+      << json;
+  const auto text = toText(map, {.columns = 0}, pods);
+  EXPECT_NE(text.find("remote GPU egpu-9  10.0.0.1:7000 of pool https://pool.example.com  ns/far  Bound  pod ns/p\n"
+                      "remote GPU lab-gpu  10.0.0.9:7000  no claim  Available\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("; 2 remote GPUs"), std::string::npos) << text;
+}
+
+TEST(AllocationMap, AddressesAreShownWithoutSecrets) {
+  for (const auto& [address, shown] : std::map<std::string, std::string>{
+           {"10.0.0.1:7000", "10.0.0.1:7000"},
+           {"https://pool.example.com:7443/v1?token=s3cret#x", "https://pool.example.com:7443"},
+           {"https://user:s3cret@pool.example.com", "https://pool.example.com"},
+           {"user:s3cret@10.0.0.1:7000/s3cret", "10.0.0.1:7000"},
+           {"https://user:s3/cret@pool", "https://…"},
+           {"https://user:s3?cret@pool", "https://…"},
+           {"[fd00::1]:7000", "[fd00::1]:7000"},
+           {"", ""}})
+    EXPECT_EQ(v1alpha::withoutSecrets(address), shown) << address;
 }
 
 TEST(AllocationMap, WhoOnlyObservesStandsApart) {

@@ -33,6 +33,19 @@ TEST_F(QuestionsTest, ExplainsAClaimThatWaitsPerStageAndByName) {
   EXPECT_NE(answer("/explain", "claim=waits&format=text&color=1").find("\033[31m"), std::string::npos);
 }
 
+TEST_F(QuestionsTest, NoCardIsChosenForAClassOfRemoteGpus) {
+  stores.remoteProvisioners.set("remote", true);
+  cache::Class cls;
+  cls.metadata.name = cls.metadata.uid = "pool";
+  cls.metadata.resourceVersion = next();
+  cls.provisioner = "remote";
+  stores.classes.informed(cls);
+  const std::string why = "class pool provides remote GPUs: no card and no node is chosen";
+  has(answer("/explain", "class=pool&gpu=1&format=text"), why);
+  has(answer("/explain", "class=pool&gpu=1"), why);
+  has(answer("/simulate", "class=pool&gpu=1&format=text"), why);
+}
+
 TEST_F(QuestionsTest, ExplainsWhatIsNotThereYet) {
   has(answer("/explain", "class=share&gpu-core=70"), R"("fits":true,"node":"n2")");
   has(answer("/explain", "class=share&gpu-core=70&node=n1"), R"("fits":false)");
@@ -126,6 +139,21 @@ TEST_F(QuestionsTest, ItsPodsConditionsCount) {
       R"("bound":[{"claim":"default/waits","to":{"fits":true,"node":"new")");
 }
 
+TEST_F(QuestionsTest, TheProblemOfABoundClaimIsNamed) {
+  for (const char* type : {"AccessLost", "IsolationBypassed"}) {
+    auto claim = *stores.claims.get({"default", "c"});
+    claim.status.conditions.push_back({type, "True", "MpsServerFault", "restart the pods", "", 0});
+    claim.metadata.resourceVersion = next();
+    stores.claims.informed(claim);
+    has(answer("/explain", "claim=c"), R"("message":"MpsServerFault: restart the pods")");
+    has(answer("/explain", "claim=c&format=text"), "(MpsServerFault: restart the pods)");
+    claim.status.conditions.back().status = "False";
+    claim.metadata.resourceVersion = next();
+    stores.claims.informed(claim);
+    EXPECT_EQ(answer("/explain", "claim=c").find("restart the pods"), std::string::npos) << type;
+  }
+}
+
 TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
   const auto fits = answer("/simulate", "class=share&gpu-core=30");
   has(fits, R"("ranking":[{"node":"n1")");
@@ -181,6 +209,19 @@ TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
   // A bound claim determines the pod's node.
   has(answer("/simulate", "", podWith("{name: gpu, resourceClaimName: c}")),
       R"({"pod":"default/p","fits":true,"node":"n2","claims":[{"bound":true,"subject":{"claim":"default/c")");
+  // A remote one does not.
+  cache::Claim remote;
+  remote.metadata.name = remote.metadata.uid = "remote";
+  remote.metadata.namespace_ = "default";
+  remote.metadata.resourceVersion = next();
+  remote.spec.className = "share";
+  remote.status.phase = "Bound";
+  remote.status.elasticGPUName = "egpu-remote";
+  stores.claims.informed(remote);
+  has(answer("/simulate", "format=text", podWith("{name: gpu, resourceClaimName: remote}")),
+      "would go to any node with an agent");
+  has(answer("/simulate", "", podWith("{name: gpu, resourceClaimName: c}, {name: net, resourceClaimName: remote}")),
+      R"("fits":true,"node":"n2")");
   // A claim in the same body as the pod is found there, and is not asked about separately.
   const auto beside = answer("/simulate", "", kSmall + "---\n" + podWith("{name: gpu, resourceClaimName: small}"));
   has(beside,

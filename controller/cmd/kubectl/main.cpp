@@ -92,6 +92,7 @@ void addAmounts(CLI::App& app, QuestionOptions& o) {
   addField(app, o, "--gpu-core", "gpu-core", "Percent of a card");
   addField(app, o, "--gpu-memory", "gpu-memory", "Memory: 8Gi; a bare number is GiB");
   addField(app, o, "--tflops", "tflops", "TFLOPS, instead of --gpu-core");
+  addField(app, o, "--mig", "mig", "MIG instances of one profile, instead of amounts: 2x1g.10gb");
   addField(app, o, "--node", "node", "On this node only");
 }
 
@@ -236,11 +237,12 @@ int execute(int argc, char** argv) {
   const bool completes = called.ends_with("kubectl_complete-egpu");
   if (completes || (!args.empty() && args.front() == "__complete"))
     return complete(grammarOf(app), {args.begin() + (completes ? 0 : 1), args.end()});
-  if (!args.empty() && args.front() == "help") {
+  if (args.empty()) args.emplace_back("help");  // as kubectl does
+  if (args.front() == "help") {
     args.erase(args.begin());
     args.emplace_back("--help");
   }
-  if (!args.empty() && !args.front().starts_with("-") && !isVerb(app, args.front())) return kUsage;
+  if (!args.front().starts_with("-") && !isVerb(app, args.front())) return kUsage;
   app.failure_message([](const CLI::App* at, const CLI::Error& e) {
     const auto verb = at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
     return "error: " + egpu::base::printable(e.what(), '\n') + "\nkubectl egpu" + verb + " --help lists the flags.\n";

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "api/v1alpha/agent_nodes.h"
 #include "controller/base/timestamp.h"
 #include "controller/kubectl/check/finding.h"
 
@@ -30,13 +31,10 @@ bool isReady(const Json& object) {
 
 bool hasAgentLabel(const Json& node) {
   const auto& labels = at(node, {"metadata", "labels"});
-  if (at(labels, {"elasticgpu.io/agent"}) == "true") return true;
-  if (at(labels, {"elasticgpu.io/agent"}) == "false") return false;
-  for (const char* label :
-       {"feature.node.kubernetes.io/pci-10de.present", "feature.node.kubernetes.io/pci-0300_10de.present",
-        "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"})
-    if (at(labels, {label}) == "true") return true;
-  return false;
+  if (at(labels, {v1alpha::kAgentLabel}) == "true") return true;
+  if (at(labels, {v1alpha::kAgentLabel}) == "false") return false;
+  return std::any_of(v1alpha::kGpuNodeLabels.begin(), v1alpha::kGpuNodeLabels.end(),
+                     [&labels](const char* label) { return at(labels, {label}) == "true"; });
 }
 
 std::string cardNodeOf(const Json& gpu) { return textAt(gpu, {"spec", "card", "nodeName"}); }

@@ -149,6 +149,13 @@ std::vector<std::string> cardNames(const Json& device) {
   return names;
 }
 
+/// True if pods on any node with an agent can use the claim's device.
+bool isOnAnyNode(const ClaimEvidence& c) {
+  return !at(c.device, {"spec", "remote"}).is_null() && textAt(c.device, {"spec", "nodeName"}).empty();
+}
+
+std::string endpointOf(const ClaimEvidence& c) { return textAt(c.device, {"spec", "remote", "endpoint"}); }
+
 ChainStep decisionStep(const ClaimEvidence& c) {
   ChainStep step{.step = "decision"};
   const auto& bound = conditionOf(c.claim, "Bound");
@@ -156,6 +163,10 @@ ChainStep decisionStep(const ClaimEvidence& c) {
   if (!c.device.is_null() || !textAt(c.claim, {"status", "elasticGPUName"}).empty()) {
     step.state = StepState::done;
     step.since = c.device.is_null() ? timeAt(bound, {"lastTransitionTime"}) : createdAt(c.device);
+    if (isOnAnyNode(c)) {
+      step.message = "a remote GPU, for pods on any node with an agent";
+      return step;
+    }
     const auto place = node.empty() ? textAt(c.device, {"spec", "nodeName"}) : node;
     step.object = place;
     const auto cards = cardNames(c.device);
@@ -181,6 +192,12 @@ ChainStep ledgerStep(const ClaimEvidence& c) {
     return step;
   }
   if (c.device.is_null()) return step;
+  if (isOnAnyNode(c)) {
+    step.state = StepState::done;
+    step.since = createdAt(c.device);
+    step.message = "a remote GPU uses no card";
+    return step;
+  }
   const auto uid = textAt(c.device, {"metadata", "uid"});
   std::vector<std::string> with, without = cardNames(c.device);
   for (const auto& card : c.cards) {
@@ -235,6 +252,10 @@ ChainStep resourceClaimStep(const ClaimEvidence& c) {
 
 ChainStep nodeStep(const ClaimEvidence& c) {
   ChainStep step{.step = "node"};
+  if (isOnAnyNode(c)) {
+    step.message = "any node with an agent";
+    return step;
+  }
   step.object = textAt(c.claim, {"status", "nodeName"});
   if (step.object.empty()) step.object = textAt(c.device, {"spec", "nodeName"});
   if (const auto it = c.unreadable.find("node"); it != c.unreadable.end()) {
@@ -261,7 +282,7 @@ ChainStep nodeStep(const ClaimEvidence& c) {
   return step;
 }
 
-/// A card or the device that is not healthy; false if all are.
+/// A card or the device that is not healthy, or that the containers lost; false if there is none.
 bool isUnhealthy(const ClaimEvidence& c, ChainStep& step) {
   if (const auto& healthy = conditionOf(c.claim, "Healthy"); isFalse(healthy)) {
     take(step, healthy, StepState::failed);
@@ -271,6 +292,11 @@ bool isUnhealthy(const ClaimEvidence& c, ChainStep& step) {
     if (const auto& healthy = conditionOf(card, "Healthy"); isFalse(healthy)) {
       take(step, healthy, StepState::failed);
       step.message = "card " + textAt(card, {"metadata", "name"}) + ": " + step.message;
+      return true;
+    }
+  for (const char* type : {"AccessLost", "IsolationBypassed"})
+    if (const auto& problem = conditionOf(c.claim, type); textAt(problem, {"status"}) == "True") {
+      take(step, problem, StepState::failed);
       return true;
     }
   return false;
@@ -289,6 +315,7 @@ ChainStep deviceStep(const ClaimEvidence& c) {
     const auto granted = textAt(c.claim, {"status", "capacity", "core"});
     step.message =
         "Bound: " + granted + (granted.empty() ? "" : " ") + textAt(c.claim, {"status", "capacity", "memory"});
+    if (!endpointOf(c).empty()) step.message = "Bound: " + endpointOf(c);
     if (const auto used = textAt(c.claim, {"status", "usage", "text"}); !used.empty()) step.message += ", uses " + used;
   } else {
     take(step, bound, StepState::waiting);
@@ -299,6 +326,8 @@ ChainStep deviceStep(const ClaimEvidence& c) {
 
 std::vector<std::string> helpFor(const Chain& chain, const Evidence& e, const ClaimEvidence* c) {
   const auto& step = chain.steps[static_cast<std::size_t>(chain.stopsAt)];
+  if (c != nullptr && isOnAnyNode(*c) && step.reason == keys::reason::kNoFit)
+    return {"wait: the pool is asked again; delete claims of the class, or add GPUs to its pool"};
   return kubectl::helpFor(step.reason, e.space, c == nullptr ? std::string() : c->name);
 }
 

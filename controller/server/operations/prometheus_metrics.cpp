@@ -44,8 +44,9 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card; with --card-metrics."},
     {"elasticgpu_claims", "Claims by phase."},
     {"elasticgpu_quota_used",
-     "Usage of an ElasticGPUQuota by its namespace's claims, by resource: cards, bytes, TFLOPS, claims."},
-    {"elasticgpu_quota_hard", "Limit of an ElasticGPUQuota, by resource: cards, bytes, TFLOPS, claims."},
+     "Usage of an ElasticGPUQuota by its namespace's claims, by resource: cards, bytes, TFLOPS, claims, MIG "
+     "instances."},
+    {"elasticgpu_quota_hard", "Limit of an ElasticGPUQuota, by resource: cards, bytes, TFLOPS, claims, MIG instances."},
     {"elasticgpu_claims_that_fit", "Number of further claims of a class, each of its usual size, that would fit now."},
     {"elasticgpu_claims_that_fit_age_seconds", "Age of elasticgpu_claims_that_fit in seconds."},
     {"elasticgpu_plugin_calls_total", "Calls to a plugin by slot and outcome."},

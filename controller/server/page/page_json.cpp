@@ -7,6 +7,8 @@
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/mig.h"
+#include "api/v1alpha/remote.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/users.h"
@@ -77,11 +79,36 @@ void writeGang(JsonText& j, const v1alpha::Gang& gang) {
   j.key("podGroup").value(gang.podGroup).endObject();
 }
 
-/// Amounts of a quota's status, read with the rules of its limits.
-scheduler::QuotaLimits usedOf(const cache::Quota& quota) {
+/// Number of memory slots that the instances of a card can use, and whether one can have the media engines.
+void writeMig(JsonText& j, const std::vector<v1alpha::MigProfile>& profiles) {
+  if (profiles.empty()) return;
+  int64_t slots = 0;
+  bool media = false;
+  for (const auto& each : profiles) {
+    media = media || each.media;
+    for (unsigned start = 0; start < v1alpha::Slots::kMemory; ++start)
+      if (each.starts.has(start)) slots = std::max(slots, int64_t{start} + each.size);
+  }
+  j.key("mig").beginObject().key("slots").value(slots).key("media").value(media).endObject();
+}
+
+/// Amounts of a quota's status, read with the rules of its limits of this profile.
+scheduler::QuotaLimits usedOf(const cache::Quota& quota, const std::string& profile) {
   cache::Quota used;
   used.spec.hard = quota.status.used;
-  return scheduler::readQuota(used).hard;
+  return scheduler::readQuota(used, profile).hard;
+}
+
+void writeLimits(JsonText& j, const scheduler::Quota& limits, const scheduler::QuotaLimits& used) {
+  for (std::size_t i = 0; i < scheduler::kQuotaKeys; ++i) {
+    const auto& hard = limits.hard[i];
+    if (!hard) continue;
+    const auto key = static_cast<scheduler::QuotaKey>(i);
+    const int64_t amount = used[i].value_or(0);
+    j.beginObject().key("key").value(scheduler::nameOf(key, limits.profile)).key("used").value(amount);
+    j.key("hard").value(*hard).key("text");
+    j.value(scheduler::quotaText(key, amount) + " of " + scheduler::quotaText(key, *hard)).endObject();
+  }
 }
 
 }  // namespace
@@ -91,6 +118,7 @@ void PageJson::writeTopology(JsonText& j, const allocator::MapCard& card) const 
   if (!object || !object->spec.card) return;
   const auto& topology = object->spec.card->topology;
   if (topology.numa >= 0) j.key("numa").value(topology.numa);
+  writeMig(j, object->spec.card->mig);
   if (topology.links.empty()) return;
   std::map<std::string, int64_t> indexes;
   for (const auto& other : stores_.cardsOnNode(object->spec.card->nodeName))
@@ -160,6 +188,8 @@ void PageJson::writeClaim(JsonText& j, const cache::Claim& claim) const {
   put(j, "alternative", status.alternative);
   put(j, "node", status.nodeName);
   put(j, "device", status.elasticGPUName);
+  if (const auto device = stores_.devices.get({"", status.elasticGPUName}); device && v1alpha::isRemote(*device))
+    put(j, "endpoint", v1alpha::withoutSecrets(device->spec.source->endpoint));
   if (status.usage) put(j, "use", status.usage->text);
   if (status.priority != 0) j.key("priority").value(status.priority);
   if (status.isolation) writeIsolation(j, *status.isolation);
@@ -183,16 +213,8 @@ std::string PageJson::claims(const std::vector<core::ObjectKey>& keys) const {
 }
 
 void PageJson::writeQuota(JsonText& j, const cache::Quota& quota) const {
-  const auto hard = scheduler::readQuota(quota).hard;
-  const auto used = usedOf(quota);
   j.beginObject().key("quota").value(core::keyOf(quota.metadata).str()).key("limits").beginArray();
-  for (std::size_t i = 0; i < scheduler::kQuotaKeys; ++i) {
-    if (!hard[i]) continue;
-    const auto key = static_cast<scheduler::QuotaKey>(i);
-    j.beginObject().key("key").value(scheduler::nameOf(key)).key("used").value(used[i].value_or(0));
-    j.key("hard").value(*hard[i]).key("text");
-    j.value(scheduler::quotaText(key, used[i].value_or(0)) + " of " + scheduler::quotaText(key, *hard[i])).endObject();
-  }
+  for (const auto& limits : scheduler::readQuotas(quota)) writeLimits(j, limits, usedOf(quota, limits.profile));
   j.endArray();
   writeTexts(j, "perClaim", quota.spec.perClaim);
   writeList(j, "classes", quota.spec.classes);

@@ -19,13 +19,14 @@ class PageJson {
  public:
   PageJson(const cache::Stores& stores, const allocator::Allocator& cluster) : stores_(stores), cluster_(cluster) {}
 
-  /// {"nodes":[…],"gone":["n1"]}: nodes as in /allocation-map without pods, cards also with "numa" and "links", the
-  /// indexes of a card's peers by type of link. gone: names of no node.
+  /// {"nodes":[…],"gone":["n1"]}: nodes as in /allocation-map without pods, cards also with "numa", "links", the
+  /// indexes of a card's peers by type of link, and in MIG mode "mig": {"slots","media"}. gone: names of no node.
   std::string nodes(const std::set<std::string>& names) const;
   /// Writes nodes() of the first `max` nodes with names after `after`. Sets `after` to the last name, or clears it
   /// if no node follows.
   std::string nodesAfter(std::string& after, std::size_t max) const;
-  /// {"claims":[{"claim","class","phase","created","asks","granted","conditions":[…],"pods":[…]}],"gone":["ns/c"]}
+  /// {"claims":[{"claim","class","phase","created","asks","granted","conditions":[…],"pods":[…]}],"gone":["ns/c"]};
+  /// those with a remote GPU also have its "endpoint".
   std::string claims(const std::vector<core::ObjectKey>& keys) const;
   /// {"quotas":[{"quota","limits":[{"key","used","hard","text"}],…}],"gone":["ns/q"]}
   std::string quotas(const std::vector<core::ObjectKey>& keys) const;

@@ -38,7 +38,7 @@ class PlacingPod {
     for (auto& claim : subject_.claims) sort(claim);
     for (auto& claim : out_.claims)
       if (isOpen(claim) && claim.subject.immediate) bind(claim);
-    if (out_.why.empty() && open_.empty()) checkNode();
+    if (out_.why.empty() && open_.empty() && !(anyNode_ && node_.empty())) checkNode();
     bool first = true;
     for (auto& claim : out_.claims)
       if (isOpen(claim) && !claim.subject.immediate) place(claim, std::exchange(first, false));
@@ -57,10 +57,12 @@ class PlacingPod {
   /// Bound claims determine the node; the other claims are to be placed.
   void sort(Subject& claim) {
     const bool bound = claim.exists && !claim.device.empty();
+    const bool isPlaced = bound && !claim.node.empty();  // pods on any node can use a remote device
     const auto name = nameOf(claim);
-    if (bound && !node_.empty() && node_ != claim.node)
+    if (isPlaced && !node_.empty() && node_ != claim.node)
       fails(name + " is on node " + claim.node + ", and not on " + node_);
-    if (bound && node_.empty()) node_ = claim.node;
+    if (isPlaced && node_.empty()) node_ = claim.node;
+    anyNode_ = anyNode_ || (bound && !isPlaced);
     if (!bound && !claim.request) fails(name + ": " + claim.why);
     if (!bound && claim.request && claim.immediate) atOnce_ = true;
     if (!bound && claim.request && !claim.immediate) open_.push_back(*claim.request);
@@ -161,6 +163,7 @@ class PlacingPod {
   const scheduler::SimulationLimits limits_;
   std::vector<Request> open_;  ///< requests of the claims that wait for the pod
   bool atOnce_ = false;        ///< a claim would be bound regardless of the pod's constraints
+  bool anyNode_ = false;       ///< a claim has a remote device, which does not determine the node
   int held_ = 0;
   PodSimulation out_;
 };

@@ -10,6 +10,7 @@
 #include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
@@ -76,8 +77,9 @@ std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, cons
 /// Counts the amounts that the quotas cover: those of claims, and of devices whose claim is gone.
 void countQuotas(const Stores& stores, scheduler::Situation& situation) {
   std::map<std::string, std::vector<scheduler::Quota>> quotas;
-  stores.quotas.forEach(
-      [&](const auto& quota) { quotas[quota->metadata.namespace_].push_back(scheduler::readQuota(*quota)); });
+  stores.quotas.forEach([&](const auto& quota) {
+    for (auto& limits : scheduler::readQuotas(*quota)) quotas[quota->metadata.namespace_].push_back(std::move(limits));
+  });
   if (quotas.empty()) return;
   for (auto& [space, all] : quotas) situation.quotas.setQuotas(space, std::move(all));
   std::map<std::string, scheduler::QuotaClaim, std::less<>> owners;
@@ -92,6 +94,16 @@ void countQuotas(const Stores& stores, scheduler::Situation& situation) {
   for (const auto& [device, holdings] : scheduler::holdingsOf(situation.cluster))
     if (const auto owner = owners.find(device); owner != owners.end())
       scheduler::count(situation.quotas, situation.cluster, device, owner->second, holdings);
+}
+
+/// Returns which existing device the claim is to get; empty if a new one is made.
+std::string existingDeviceText(const Stores& stores, const Claim& claim) {
+  if (reconcile::isStatic(claim)) {
+    const auto named = stores.gpu(claim.spec.elasticGPUName);
+    return named && named->isDevice() ? "it names the device " + claim.spec.elasticGPUName : std::string();
+  }
+  const auto reserved = stores.devicesReservedFor(core::keyOf(claim.metadata));
+  return reserved.empty() ? std::string() : "the device " + reserved.front()->metadata.name + " is reserved for it";
 }
 
 }  // namespace
@@ -117,6 +129,11 @@ std::string decidedWith(const Stores& stores, const Claim& claim) {
               : std::string("it is scheduled with its gang, which is not known yet or not valid");
 }
 
+std::string remoteText(const cache::Class& cls) {
+  return "class " + cls.metadata.name +
+         " provides remote GPUs: no card and no node is chosen, and only its provisioner knows whether one is free";
+}
+
 scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool evenIdle) {
   scheduler::ClaimRecord record;
   record.name = core::keyOf(claim.metadata).str();
@@ -125,22 +142,18 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.why = "it is being deleted";
     return record;
   }
-  if (reconcile::isStatic(claim))
-    if (const auto named = stores.gpu(claim.spec.elasticGPUName); named && named->isDevice()) {
-      record.why = "it names the device " + claim.spec.elasticGPUName;
-      return record;
-    }
-  if (const auto reserved = stores.devicesReservedFor(core::keyOf(claim.metadata));
-      !reserved.empty() && !reconcile::isStatic(claim)) {
-    record.why = "the device " + reserved.front()->metadata.name + " is reserved for it";
-    return record;
-  }
+  record.why = existingDeviceText(stores, claim);
+  if (!record.why.empty()) return record;
   record.className = reconcile::classNameOf(stores, claim);
   const auto cls = reconcile::classOf(stores, claim, &record.why);
   if (!cls) return record;
   auto made = reconcile::schedulingRequestOf(stores, claim, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) {
     record.why = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
+    return record;
+  }
+  if (reconcile::isRemote(stores, *cls)) {
+    record.why = remoteText(*cls);
     return record;
   }
   const bool waits = reconcile::isPlacedWithPod(stores, claim, *cls);

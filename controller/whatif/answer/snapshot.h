@@ -30,6 +30,8 @@ cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Stores& stores, const cache:
 /// otherwise the taints that the class tolerates, as in the binding itself. evenIdle: returns a request also for a
 /// claim that waits for its first pod or its gang; `why` is still set.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
+/// Returns why the scheduler decides nothing for claims of a class of remote GPUs.
+std::string remoteText(const cache::Class& cls);
 
 /// Returns a message that the claim is decided together with its gang; empty: it is in no gang.
 std::string decidedWith(const cache::Stores& stores, const cache::Claim& claim);

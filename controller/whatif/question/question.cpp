@@ -19,8 +19,8 @@ constexpr std::size_t kMaxMoves = 1000;  // limit of a plan that frees cards
 constexpr int64_t kMaxMarks = 32'768;
 
 std::vector<std::string_view> fieldsOf(std::string_view path) {
-  std::vector<std::string_view> fields = {"namespace", "claim", "class",  "gpu",   "gpu-core", "gpu-memory",
-                                          "tflops",    "node",  "format", "color", "columns",  "wide"};
+  std::vector<std::string_view> fields = {"namespace", "claim", "class",  "gpu",   "gpu-core", "gpu-memory", "tflops",
+                                          "mig",       "node",  "format", "color", "columns",  "wide"};
   if (path != "/forecast") fields.push_back("card");
   if (path == "/explain" || path == "/simulate") fields.push_back("names");
   if (path == "/defrag") fields.insert(fields.end(), {"moves", "evictable"});

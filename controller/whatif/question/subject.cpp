@@ -12,6 +12,7 @@
 #include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/class/remote_class.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/scheduler/first_available.h"
@@ -126,10 +127,12 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   subject.phase = claim->status.phase.empty() ? "Pending" : claim->status.phase;
   subject.node = claim->status.nodeName;
   subject.device = claim->status.elasticGPUName;
-  for (const auto type : {reconcile::kAccepted, reconcile::kBound})
+  for (const auto& [type, status] :
+       {std::pair(reconcile::kAccepted, "False"), std::pair(reconcile::kBound, "False"),
+        std::pair(reconcile::kAccessLost, "True"), std::pair(reconcile::kIsolationBypassed, "True")})
     if (const auto* condition = reconcile::findCondition(claim->status.conditions, type);
-        condition != nullptr && condition->status == "False" && subject.falseCondition.empty())
-      subject.falseCondition = condition->reason + ": " + condition->message;
+        condition != nullptr && condition->status == status && subject.problem.empty())
+      subject.problem = condition->reason + ": " + condition->message;
   subject.className = reconcile::classNameOf(stores, *claim);
   subject.requests = claim->spec.requests;
   subject.named = claim->spec.firstAvailable;
@@ -181,6 +184,10 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
   if (!unnamed) subject.claim = core::keyOf(named.metadata).str();
   ofClass(subject, *cls);
   subject.requests = named.spec.requests;
+  if (reconcile::isRemote(stores, *cls)) {
+    subject.why = remoteText(*cls);
+    return subject;
+  }
   subject.request = std::get<scheduler::Request>(std::move(made));
   if (!named.spec.firstAvailable.empty()) {
     subject.named = named.spec.firstAvailable;
@@ -201,6 +208,12 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
   return subject;
 }
 
+/// Adds MIG instances; without a number it is one.
+static void addInstances(const std::string& value, core::StringMap& requests) {
+  const auto [number, profile] = v1alpha::splitInstances(value);
+  requests[prefixed(std::string(keys::kMigPrefix) + profile)] = number.empty() ? "1" : number;
+}
+
 std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields) {
   static constexpr auto kRequests =
       std::to_array<std::string_view>({keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops});
@@ -214,6 +227,8 @@ std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields)
       claim.spec.elasticGPUName = value;
     else if (std::find(kRequests.begin(), kRequests.end(), key) != kRequests.end())
       claim.spec.requests[prefixed(key)] = value;
+    else if (key == "mig")
+      addInstances(value, claim.spec.requests);
     else
       known = false;
     any = any || known;

@@ -21,7 +21,7 @@ struct Subject {
   std::string claim;  ///< "namespace/name"; empty if the claim has no name
   bool exists = false;
   std::string phase, node, device;  ///< state of an existing claim, from its status
-  std::string falseCondition;       ///< reason and message of the Accepted or Bound condition that is False
+  std::string problem;              ///< reason and message of the claim's condition that reports a problem
   std::string className;
   bool immediate = false;  ///< the claim is bound before its pods' node selectors and other claims are read
   std::string notReady;    ///< why the class can't serve claims now; empty if it can

@@ -47,7 +47,7 @@ void write(JsonText& j, const Subject& subject) {
   put(j, "phase", subject.phase);
   put(j, "node", subject.node);
   put(j, "device", subject.device);
-  put(j, "message", subject.falseCondition);
+  put(j, "message", subject.problem);
   put(j, "notDecided", subject.request ? std::string() : subject.why);
   put(j, "note", subject.note);
   put(j, "quota", subject.quota);

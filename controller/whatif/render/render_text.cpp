@@ -30,7 +30,7 @@ std::string subjectLine(const Subject& subject, const TextStyle& style) {
   if (subject.exists) {
     line += subject.phase;
     if (!subject.node.empty()) line += " on node " + subject.node + ", device " + subject.device;
-    if (!subject.falseCondition.empty()) line += " (" + subject.falseCondition + ")";
+    if (!subject.problem.empty()) line += " (" + subject.problem + ")";
     line += "\n";
   }
   if (!subject.note.empty()) line += "note: " + subject.note + "\n";
@@ -234,8 +234,9 @@ std::string podText(const PodSimulation& pod, const TextStyle& style) {
   std::string out = "pod " + tinted(pod.pod, Tint::bold, style) + ": " + std::to_string(pod.claims.size()) +
                     (pod.claims.size() == 1 ? " claim\n" : " claims\n");
   if (!pod.note.empty()) out += "note: " + pod.note + "\n";
-  out += pod.fits ? tinted("would go to node " + pod.node, Tint::good, style)
-                  : tinted("would wait: " + pod.why, Tint::bad, style);
+  const auto where = pod.node.empty() ? std::string("any node with an agent") : "node " + pod.node;
+  out +=
+      pod.fits ? tinted("would go to " + where, Tint::good, style) : tinted("would wait: " + pod.why, Tint::bad, style);
   out += "\n";
   for (const auto& claim : pod.claims) {
     out +=

@@ -1,19 +1,19 @@
 // One claim: where it stands, what it waits for, and what would help.
 import {ask} from './ask.js';
-import {coreBar, grantText, memoryBar, useText} from './card_bars.js';
+import {coreBar, grantText, memoryBar, slotBar, useText} from './card_bars.js';
 import {waitsFor} from './cluster.js';
-import {badge, el, facts, joined, nodeLink, fill, route} from './dom.js';
+import {badge, cell, el, facts, joined, nodeLink, fill, route} from './dom.js';
 import {age, counted, time} from './format.js';
 import {phaseBadge} from './claims.js';
 
 function conditions(claim) {
   if (claim.conditions.length === 0) return '';
-  const lines = claim.conditions.map((each) => el('tr', {}, el('th', {scope: 'row'}, each.type), el('td', {}, each.status),
-      el('td', {}, each.reason), el('td', {}, each.message), el('td', {class: 'wide'}, time(each.since))));
-  const heads = ['Condition', 'Status', 'Reason', 'Message'].map((title) => el('th', {scope: 'col'}, title));
+  const lines = claim.conditions.map((each) => el('tr', {}, el('th', {scope: 'row'}, each.type), cell('Status', each.status),
+      cell('Reason', each.reason), cell('Message', each.message, 'long'), cell('Since', time(each.since), 'narrow')));
+  const heads = ['Condition', 'Status', 'Reason', 'Message', 'Since'].map((title) => el('th', {scope: 'col'}, title));
   return [el('h2', {}, 'Conditions'),
     el('div', {class: 'scroll', role: 'region', 'aria-label': 'Conditions', tabindex: '0'},
-       el('table', {}, el('caption', {class: 'hidden'}, 'Conditions'), el('thead', {}, el('tr', {}, heads, el('th', {scope: 'col', class: 'wide'}, 'Since'))),
+       el('table', {class: 'stack'}, el('caption', {class: 'hidden'}, 'Conditions'), el('thead', {}, el('tr', {}, heads)),
           el('tbody', {}, lines)))];
 }
 
@@ -23,12 +23,21 @@ function cards(allocations, name) {
       el('section', {class: 'card'},
          el('h3', {}, el('a', {href: route('node', node.name, 'card', card.index)}, `${node.name}, card ${card.index}`)),
          el('p', {}, `Granted: ${grantText(allocation)}`, allocation.usage ? `; uses ${useText(allocation.usage)}` : ''),
-         el('div', {class: 'amount'}, el('span', {}, 'Core'), coreBar(card, name)),
-         el('div', {class: 'amount'}, el('span', {}, 'Memory'), memoryBar(card, name)))))];
+         el('div', {class: 'amount'}, el('span', {}, 'Core of the card'), coreBar(card, name)),
+         el('div', {class: 'amount'}, el('span', {}, 'Memory of the card'), memoryBar(card, name)),
+         card.mig ? el('div', {class: 'amount'}, el('span', {}, 'MIG slots'), slotBar(card, name)) : '')))];
 }
 
 function texts(object) {
   return Object.entries(object ?? {}).map(([key, value]) => `${key} ${value}`).join(', ');
+}
+
+/** What keeps the claim from using more than its share. */
+function isolationText(isolation) {
+  if (!isolation) return '';
+  const limits = ['memory', 'compute'].filter((kind) => isolation[kind]).map((kind) =>
+      `${kind} ${isolation[kind] === 'None' ? 'not enforced' : isolation[kind].toLowerCase()}`);
+  return `${isolation.mode}: ${limits.join(', ')}`;
 }
 
 function summary(claim) {
@@ -37,7 +46,8 @@ function summary(claim) {
     ['Phase', phaseBadge(claim)], ['Class', claim.class ?? ''],
     ['Asks for', claim.asks || (claim.alternatives ?? []).join(' or ')], ['Granted', texts(claim.granted)],
     ['Alternative', claim.alternative ?? ''], ['Models', (claim.models ?? []).join(', ')],
-    ['Node', nodeLink(claim.node)], ['Use', claim.use ?? ''], ['Isolation', texts(claim.isolation)],
+    ['Node', nodeLink(claim.node)], ['Use', claim.use ?? ''], ['Isolation', isolationText(claim.isolation)],
+    ['Remote GPU', claim.endpoint ?? ''],
     ['Pods', claim.pods.join(', ')], ['Priority', claim.priority ? String(claim.priority) : ''],
     ['Gang', gang ? el('a', {href: route('gangs')}, `${gang.name} (${counted(gang.size, 'member')})`) : ''],
     ['Nominated node', claim.nominated ? [nodeLink(claim.nominated.node), `, after ${counted(claim.nominated.victims.length, 'eviction')}`] : ''],

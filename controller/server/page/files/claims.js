@@ -1,18 +1,12 @@
 // All claims, those that wait first, each with what it waits for.
 import {waitsFor} from './cluster.js';
 import {badge, claimLink, el, field, nodeLink} from './dom.js';
-import {age} from './format.js';
+import {age, shortened} from './format.js';
 import {DataTable} from './tables.js';
-
-const longest = 240;  // characters of a message in the table
 
 export function phaseBadge(claim) {
   const kinds = {Bound: 'good', Pending: 'waiting', Lost: 'trouble'};
   return badge(claim.deleting ? `${claim.phase}, deleting` : claim.phase, kinds[claim.phase] ?? 'waiting');
-}
-
-function shortened(text) {
-  return text.length > longest ? `${text.slice(0, longest)}\u2026` : text;
 }
 
 /** Columns for a table of claims. */
@@ -20,10 +14,10 @@ export const claimColumns = [
   {title: 'Claim', text: (claim) => claim.claim, node: (claim) => claimLink(claim.claim)},
   {title: 'Phase', text: (claim) => claim.phase + (claim.deleting ? ' deleting' : ''), node: phaseBadge},
   {title: 'Asks for', text: (claim) => claim.asks || (claim.alternatives ?? []).join(' or ') || (claim.adminAccess ? 'admin access' : '')},
-  {title: 'Class', wide: true, text: (claim) => claim.class},
-  {title: 'Node', wide: true, text: (claim) => claim.node, node: (claim) => nodeLink(claim.node)},
-  {title: 'Waits for, or trouble', text: (claim) => shortened(waitsFor(claim))},
-  {title: 'Age', wide: true, text: (claim) => age(claim.created)},
+  {title: 'Class', text: (claim) => claim.class},
+  {title: 'Node', text: (claim) => (claim.endpoint ? 'remote' : claim.node), node: (claim) => (claim.endpoint ? 'remote' : nodeLink(claim.node))},
+  {title: 'Waits for, or trouble', long: true, text: (claim) => shortened(waitsFor(claim))},
+  {title: 'Age', narrow: true, text: (claim) => age(claim.created)},
 ];
 
 /** Query: phase, namespace. */

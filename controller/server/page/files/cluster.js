@@ -1,6 +1,7 @@
 // State of the cluster as the stream reports it. Views read it and never change it.
 
 const byName = new Intl.Collator('en', {numeric: true}).compare;
+const trueIfWrong = ['AccessLost', 'IsolationBypassed'];  // types of conditions
 const totalKeys = ['cards', 'core', 'usedCore', 'memory', 'usedMemory', 'notOffered'];
 
 function sumOf(node) {
@@ -28,7 +29,7 @@ export function waitsFor(claim) {
   const found = obstacle(claim);
   if (found) return found.message ? `${found.reason}: ${found.message}` : found.reason;
   if (claim.phase === 'Bound') {
-    const wrong = claim.conditions.find((each) => each.status === 'False');
+    const wrong = claim.conditions.find((each) => each.status === (trueIfWrong.includes(each.type) ? 'True' : 'False'));
     return wrong ? `${wrong.reason}: ${wrong.message}` : '';
   }
   return claim.conditions.length === 0 ? 'not seen by the controller yet' : '';

@@ -33,6 +33,11 @@ export function badge(text, kind) {
   return el('span', {class: `badge ${kind}`}, text);
 }
 
+/** Cell of a table of class `stack`, which shows the title before it on phones. */
+export function cell(title, content, kind = null) {
+  return el('td', {'data-title': title, class: kind}, content);
+}
+
 /** Definition list of [term, text or node] pairs; pairs without a value are left out. */
 export function facts(pairs) {
   const list = el('dl', {class: 'facts'});

@@ -17,9 +17,9 @@ export function forecastView(cluster, {query}) {
   const table = new DataTable({caption: 'Forecast', key: (each) => each.class, empty: '', columns: [
     {title: 'Class', text: (each) => each.class},
     {title: 'Further claims', number: true, text: (each) => number(each.count) + (each.more ? ' or more' : '')},
-    {title: 'Size', text: (each) => `${requests(each.subject)} (${each.of})`},
-    {title: 'By model', text: (each) => Object.entries(each.byModel).map(([model, count]) => `${model}: ${number(count)}`).join(', ')},
-    {title: 'Obstacle', text: (each) => [each.quota, each.subject.notDecided].filter(Boolean).join('; ')},
+    {title: 'Size', long: true, text: (each) => `${requests(each.subject)} (${each.of})`},
+    {title: 'By model', long: true, text: (each) => Object.entries(each.byModel).map(([model, count]) => `${model}: ${number(count)}`).join(', ')},
+    {title: 'Obstacle', long: true, text: (each) => [each.quota, each.subject.notDecided].filter(Boolean).join('; ')},
   ]});
   const classes = el('select', {name: 'class'}, el('option', {value: ''}, 'Every class'));
   const form = el('form', {class: 'tools', on: {submit: (event) => {

@@ -1,5 +1,6 @@
 // Amounts and times as texts. Core in milli-cards, memory in bytes, times in seconds since 1970.
 
+const longest = 240;  // characters of a message in a table
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 export function bytes(amount) {
@@ -9,8 +10,7 @@ export function bytes(amount) {
     value /= 1024;
     ++unit;
   }
-  const digits = value >= 100 || Number.isInteger(value) ? 0 : 1;
-  return `${value.toFixed(digits)} ${units[unit]}`;
+  return `${Number(value.toFixed(value >= 100 ? 0 : 1))} ${units[unit]}`;
 }
 
 export function percent(part, whole) {
@@ -22,6 +22,11 @@ export function percent(part, whole) {
 /** Milli-cards as a share of one card, or as a number of cards. */
 export function core(milliCards) {
   return milliCards > 1000 ? `${number(milliCards / 1000)} cards` : `${number(milliCards / 10)} %`;
+}
+
+/** A message for a table. */
+export function shortened(text) {
+  return text.length > longest ? `${text.slice(0, longest)}\u2026` : text;
 }
 
 export function number(value) {

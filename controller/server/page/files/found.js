@@ -17,9 +17,9 @@ export function foundView(cluster, {parts}) {
     {title: 'Cards', number: true, text: (node) => node.sum.cards},
     {title: 'Core', number: true, text: (node) => percent(node.sum.usedCore, node.sum.core)}]});
   const cards = new DataTable({caption: 'Cards found', key: ({card}) => card.name, page: 20, columns: [
-    {title: 'Card', text: ({node, card}) => `${node.name}, ${card.index}`,
-      node: ({node, card}) => el('a', {href: route('node', node.name, 'card', card.index)}, `${node.name}, ${card.index}`)},
-    {title: 'Model', text: ({card}) => card.model}, {title: 'UUID', text: ({card}) => card.uuid}, {title: 'State', text: ({card}) => card.why ?? ''}]});
+    {title: 'Card', text: ({node, card}) => `${node.name}, card ${card.index}`,
+      node: ({node, card}) => el('a', {href: route('node', node.name, 'card', card.index)}, `${node.name}, card ${card.index}`)},
+    {title: 'Model', text: ({card}) => card.model}, {title: 'UUID', long: true, text: ({card}) => card.uuid}, {title: 'State', text: ({card}) => card.why ?? ''}]});
   const claims = new DataTable({caption: 'Claims found', key: (claim) => claim.claim, page: 50, columns: claimColumns});
   return {
     title: 'Search',

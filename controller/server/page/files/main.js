@@ -61,6 +61,12 @@ function schedule(received) {
   });
 }
 
+/** Scrolls the menu, which is wider than a phone, to the link. */
+function reveal(link) {
+  const bar = link.closest('nav'), at = link.offsetLeft - bar.offsetLeft;
+  if (at < bar.scrollLeft || at + link.offsetWidth > bar.scrollLeft + bar.clientWidth) bar.scrollLeft = at + (link.offsetWidth - bar.clientWidth) / 2;
+}
+
 function show() {
   const to = parseRoute(location.hash);
   if (!to || denied) return;
@@ -76,7 +82,10 @@ function show() {
   if (to.view !== 'search' && document.activeElement !== search) search.value = '';
   for (const link of document.querySelectorAll('#views a'))
     link.toggleAttribute('aria-current', link.getAttribute('href') === route(parents[to.view] ?? to.view));
-  for (const link of document.querySelectorAll('#views a[aria-current]')) link.setAttribute('aria-current', 'page');
+  for (const link of document.querySelectorAll('#views a[aria-current]')) {
+    link.setAttribute('aria-current', 'page');
+    reveal(link);
+  }
   view.update();
   if (hasFocus) heading.focus({preventScroll: true});
   scrollTo(0, 0);

@@ -1,7 +1,7 @@
 // One node: its cards by NUMA node, their claims, and how they are connected.
-import {coreBar, grantText, memoryBar, useText} from './card_bars.js';
+import {coreBar, grantText, memoryBar, slotBar, useText} from './card_bars.js';
 import {badge, claimLink, el, facts, fill} from './dom.js';
-import {bytes, counted, percent} from './format.js';
+import {bytes, number, percent} from './format.js';
 
 function claimsOf(card) {
   if (card.claims.length === 0) return el('p', {class: 'muted'}, 'No claims.');
@@ -12,19 +12,28 @@ function claimsOf(card) {
   }));
 }
 
+/** What the card can be used for, if not for everything. */
+function modeLine(card) {
+  if (card.isolation) return el('p', {class: 'muted'}, `Isolation mode of its claims: ${card.isolation}`);
+  return card.mig ? el('p', {class: 'muted'}, 'In MIG mode: only for MIG instances') : '';
+}
+
 function cardSection(card, marked) {
   return el('section', {class: marked ? 'card marked' : 'card', id: `card-${card.index}`},
             el('h3', {}, `Card ${card.index} `, card.offered ? '' : badge('not offered', 'trouble')),
             card.why ? el('p', {class: 'refusal'}, card.why) : '',
-            el('p', {class: 'muted'}, `${card.model}, ${card.uuid}`),
+            el('p', {class: 'muted'}, `${card.model}, ${card.uuid}`), modeLine(card),
             el('div', {class: 'amount'}, el('span', {}, `Core ${percent(card.used.core, card.core)}`), coreBar(card)),
             el('div', {class: 'amount'}, el('span', {}, `Memory ${bytes(card.used.memory)} of ${bytes(card.memory)}`), memoryBar(card)),
+            card.mig ? el('div', {class: 'amount'}, el('span', {}, 'MIG slots'), slotBar(card)) : '',
             card.usage ? el('p', {class: 'muted'}, `In use: ${useText(card.usage) || 'unknown'}`) : '', claimsOf(card));
 }
 
 function links(cards) {
   if (!cards.some((card) => card.links)) return '';
   const typeOf = (card, peer) => Object.keys(card.links ?? {}).filter((type) => card.links[type].includes(peer.index)).join(', ');
+  const types = new Set(cards.flatMap((card) => cards.filter((peer) => peer !== card).map((peer) => typeOf(card, peer))));
+  if (types.size === 1) return [el('h2', {}, 'Links between cards'), el('p', {}, `Each card is connected to each other card: ${[...types][0]}.`)];
   const head = el('tr', {}, el('td', {}), cards.map((card) => el('th', {scope: 'col'}, String(card.index))));
   const lines = cards.map((card) => el('tr', {}, el('th', {scope: 'row'}, String(card.index)),
       cards.map((peer) => el('td', {}, peer === card ? '\u2013' : typeOf(card, peer)))));
@@ -58,7 +67,7 @@ export function nodeView(cluster, {parts}) {
       const sum = node.sum;
       const query = new URLSearchParams({drain: name});
       fill(body, [
-        facts([['Cards', counted(sum.cards, 'card')], ['Core granted', percent(sum.usedCore, sum.core)],
+        facts([['Cards', number(sum.cards)], ['Core granted', percent(sum.usedCore, sum.core)],
           ['Memory granted', `${bytes(sum.usedMemory)} of ${bytes(sum.memory)}`],
           ['State', node.schedulable ? 'schedulable' : 'not schedulable']]),
         el('p', {}, el('a', {href: `#/what-if?${query}`}, 'What if this node is drained?')),

@@ -49,8 +49,8 @@ export function nodesView(cluster) {
     {title: 'Cards', number: true, text: (node) => node.sum.cards},
     {title: 'Core', number: true, text: (node) => percent(node.sum.usedCore, node.sum.core)},
     {title: 'Memory', number: true, text: (node) => `${bytes(node.sum.usedMemory)} of ${bytes(node.sum.memory)}`},
-    {title: 'Models', wide: true, text: (node) => [...new Set(node.cards.map((card) => card.model))].join(', ')},
-    {title: 'State', text: (node) => [node.schedulable ? '' : 'not schedulable',
+    {title: 'Models', text: (node) => [...new Set(node.cards.map((card) => card.model))].join(', ')},
+    {title: 'State', text: (node) => [node.schedulable ? 'schedulable' : 'not schedulable',
       node.sum.notOffered > 0 ? `${counted(node.sum.notOffered, 'card')} not offered` : ''].filter(Boolean).join(', ')},
   ]});
   const sums = el('div'), pending = el('section');

@@ -11,8 +11,8 @@ export function reservationsView(cluster) {
       {title: 'Claim', text: (item) => item.claim, node: (item) => claimLink(item.claim)},
       {title: 'Node', text: (item) => item.node, node: (item) => nodeLink(item.node)},
       {title: 'Kind', text: (item) => item.kind},
-      {title: 'Waits for', text: (item) => (claimOf(item) ? waitsFor(claimOf(item)) : '')},
-      {title: 'Age of the claim', wide: true, text: (item) => age(claimOf(item)?.created)},
+      {title: 'Waits for', long: true, text: (item) => (claimOf(item) ? waitsFor(claimOf(item)) : '')},
+      {title: 'Age of the claim', narrow: true, text: (item) => age(claimOf(item)?.created)},
     ]});
   return {
     title: 'Reservations',

@@ -7,15 +7,16 @@ export class DataTable {
   #limit;
 
   /**
-   * columns: [{title, text(item), node(item)?, wide?, number?}]. A cell is made again only if its text changes; node()
-   * makes other content than the text. wide: hidden on phones. key(item) is unique.
+   * columns: [{title, text(item), node(item)?, long?, narrow?, number?}]. A cell is made again only if its text changes;
+   * node() makes other content than the text. On phones a row becomes a block: the first cell, then the others with
+   * their titles, and each long one on lines of its own. narrow: never divided into lines. key(item) is unique.
    */
   constructor({caption, columns, key, page = 100, empty = 'None.'}) {
     Object.assign(this, {columns, key, page, empty});
     this.#limit = page;
     this.body = el('tbody');
     const heads = columns.map((column) => el('th', {scope: 'col', class: classOf(column)}, column.title));
-    this.table = el('table', {}, el('caption', {class: 'hidden'}, caption), el('thead', {}, el('tr', {}, heads)), this.body);
+    this.table = el('table', {class: 'stack'}, el('caption', {class: 'hidden'}, caption), el('thead', {}, el('tr', {}, heads)), this.body);
     this.note = el('p', {class: 'note'});
     this.more = el('button', {type: 'button', on: {click: () => this.#showMore()}}, 'Show more');
     this.element = el('div', {}, el('div', {class: 'scroll', role: 'region', 'aria-label': caption, tabindex: '0'}, this.table),
@@ -52,10 +53,14 @@ export class DataTable {
     this.columns.forEach((column, i) => {
       const text = String(column.text(item) ?? '');
       if (row.texts[i] === text) return;
-      const cell = row.line.cells[i] ?? row.line.appendChild(el(i === 0 ? 'th' : 'td', {scope: i === 0 ? 'row' : null, class: classOf(column)}));
+      const cell = row.line.cells[i] ?? row.line.appendChild(this.#cell(column, i));
       cell.replaceChildren(column.node ? column.node(item) : text);
       row.texts[i] = text;
     });
+  }
+
+  #cell(column, i) {
+    return i === 0 ? el('th', {scope: 'row', class: classOf(column)}) : el('td', {'data-title': column.title, class: classOf(column)});
   }
 
   #showMore() {
@@ -67,5 +72,5 @@ export class DataTable {
 }
 
 function classOf(column) {
-  return [column.wide ? 'wide' : '', column.number ? 'number' : ''].join(' ').trim() || null;
+  return ['long', 'narrow', 'number'].filter((kind) => column[kind]).join(' ') || null;
 }

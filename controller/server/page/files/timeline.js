@@ -1,6 +1,6 @@
 // Timeline of claims from their objects: creation and transitions of conditions. Claims that are gone are not shown.
 import {el, claimLink, field, fill} from './dom.js';
-import {age, time} from './format.js';
+import {age, shortened, time} from './format.js';
 import {DataTable} from './tables.js';
 
 const spans = [[900, '15 minutes'], [3600, '1 hour'], [21600, '6 hours'], [86400, '1 day'], [604800, '7 days']];
@@ -39,11 +39,11 @@ export function timelineView(cluster) {
   select.value = 3600;
   const lanes = el('div');
   const table = new DataTable({caption: 'Transitions', key: (event) => `${event.claim} ${event.what} ${event.at}`, page: 50, columns: [
-    {title: 'Time', text: (event) => time(event.at)},
+    {title: 'Time', narrow: true, text: (event) => time(event.at)},
     {title: 'Claim', text: (event) => event.claim, node: (event) => claimLink(event.claim)},
-    {title: 'Transition', text: (event) => event.what},
-    {title: 'Reason', wide: true, text: (event) => event.reason ?? ''},
-    {title: 'Message', text: (event) => event.message.slice(0, 200)},
+    {title: 'Transition', narrow: true, text: (event) => event.what},
+    {title: 'Reason', text: (event) => event.reason ?? ''},
+    {title: 'Message', long: true, text: (event) => shortened(event.message)},
   ]});
   let last = -refresh, timer = 0;
   function update(atOnce = false) {

@@ -14,8 +14,8 @@ export function usageView(cluster) {
   const table = new DataTable({caption: 'Use against grant', key: ({card, allocation}) => `${card.name} ${allocation.device} ${allocation.claim}`,
     empty: 'No claim has a card.', columns: [
       {title: 'Claim', text: ({allocation}) => allocation.claim, node: ({allocation}) => claimLink(allocation.claim)},
-      {title: 'Card', text: ({node, card}) => `${node.name}, ${card.index}`,
-        node: ({node, card}) => el('a', {href: route('node', node.name, 'card', card.index)}, `${node.name}, ${card.index}`)},
+      {title: 'Card', text: ({node, card}) => `${node.name}, card ${card.index}`,
+        node: ({node, card}) => el('a', {href: route('node', node.name, 'card', card.index)}, `${node.name}, card ${card.index}`)},
       {title: 'Core granted', number: true, text: ({allocation}) => core(allocation.core)},
       {title: 'Core used', number: true, text: ({allocation}) => (allocation.usage?.smPercent === undefined ? 'unknown' : `${allocation.usage.smPercent} %`)},
       {title: 'Memory granted', number: true, text: ({allocation}) => bytes(allocation.memory)},

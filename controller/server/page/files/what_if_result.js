@@ -1,5 +1,5 @@
 // Shows an answer of /simulate.
-import {badge, claimLink, el, joined, nodeLink} from './dom.js';
+import {badge, cell, claimLink, el, joined, nodeLink} from './dom.js';
 import {bytes, core, counted, percent} from './format.js';
 
 function place(decision, link) {
@@ -10,10 +10,10 @@ function place(decision, link) {
 /** where: makes the label unique on the page. */
 function placedTable(title, placed, link, where = '') {
   if (!placed?.length) return '';
-  const lines = placed.map((each) => el('tr', {}, el('th', {scope: 'row'}, claimLink(each.claim)), el('td', {}, link(each.from)),
-      el('td', {}, place(each.to, link)), el('td', {}, each.why ?? '')));
+  const lines = placed.map((each) => el('tr', {}, el('th', {scope: 'row'}, claimLink(each.claim)), cell('From', link(each.from)),
+      cell('To', place(each.to, link)), cell('Reason', each.why ?? '', 'long')));
   return el('div', {class: 'scroll', role: 'region', 'aria-label': `${title} ${where}`.trim(), tabindex: '0'},
-            el('table', {}, el('caption', {}, `${title} (${placed.length})`),
+            el('table', {class: 'stack'}, el('caption', {}, `${title} (${placed.length})`),
                el('thead', {}, el('tr', {}, ['Claim', 'From', 'To', 'Reason'].map((head) => el('th', {scope: 'col'}, head)))),
                el('tbody', {}, lines)));
 }
@@ -56,7 +56,7 @@ function subject(answer, link) {
   return el('section', {class: 'step'}, el('h3', {}, `${name} after these steps`),
             el('p', {}, decision.fits ? [badge('fits', 'good'), ' on ', link(decision.node)] : [badge('does not fit', 'trouble'), ` ${answer.text}`]),
             cards.length > 0 ? el('ul', {}, cards) : '', victims,
-            decision.fits ? '' : el('ul', {}, (answer.remedies ?? []).map((each) => el('li', {}, each.text))),
+            decision.fits || !answer.remedies?.length ? '' : el('ul', {}, answer.remedies.map((each) => el('li', {}, each.text))),
             answer.subject.note ? el('p', {class: 'muted'}, answer.subject.note) : '', ranking(answer, link));
 }
 
