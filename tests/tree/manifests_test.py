@@ -58,6 +58,31 @@ for path in sorted(old):
             if not line.lstrip().startswith("#") and (m := re.search(r"\.(sort|sortBy|flatten|distinct|reverse|slice|first|last)\(|lists\.range", line)):
                 bad.append(f"{os.path.relpath(path, root)}:{number}: {m.group(0)} does not exist on Kubernetes 1.34")
 
+# YAML keeps the line breaks around a line of a folded scalar (">") that is indented further than its first line. kustomize
+# writes such a scalar with different line breaks, and then `kubectl apply -f` and `kubectl apply -k` change each other's objects.
+for folder, _, files in os.walk(top):
+    for path in sorted(os.path.join(folder, n) for n in files if n.endswith(".yaml")):
+        key = text = None  # the indentation of the scalar's key and of its first line; None: not in a folded scalar
+        with open(path, encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                indent = len(line) - len(line.lstrip())
+                if line.strip() and key is not None and indent <= key:
+                    key = None
+                if key is None:
+                    key, text = (indent, None) if re.search(r"[:-] >[-+]?$", line) else (None, None)
+                elif line.strip() and text is None:
+                    text = indent
+                elif line.strip() and indent > text:
+                    bad.append(f"{os.path.relpath(path, root)}:{number}: indented further than the first line of its folded scalar")
+
+# Allocations of remote devices, and kubectl egpu check, know the nodes with an agent by the labels of its DaemonSet.
+with open(os.path.join(top, "deploy", "agent.yaml"), encoding="utf-8") as f:
+    selected = set(re.findall(r"key: (\S+), operator: In, values: \[\"true\"\]", f.read()))
+with open(os.path.join(root, "api", "v1alpha", "agent_nodes.h"), encoding="utf-8") as f:
+    known = set(re.findall(r'"([\w.-]+/[\w.-]+)"', re.sub(r"#include.*", "", f.read())))
+if not selected or selected != known:
+    bad.append(f"api/v1alpha/agent_nodes.h: {sorted(known)} are not the labels of manifests/deploy/agent.yaml: {sorted(selected)}")
+
 # The digest of each base image can be set from outside.
 with open(os.path.join(root, "Containerfile"), encoding="utf-8") as f:
     lines = f.read().splitlines()
