@@ -30,7 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "manifests" / "chart"
 PREFIX = "opt/elastic-gpu"  # place in the Debian package
 PROGRAMS = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-standalone", "egpu-plugin-host", "egpu-sanity", "kubectl-egpu", "kubectl_complete-egpu")
-PLUGINS = ("libgpushare.so", "libphysical.so", "libqgpu.so")
+PLUGINS = ("libgpushare.so", "libmig.so", "libphysical.so", "libqgpu.so", "libremote.so", "libremote.yaml")
+HOST_PROGRAM = "lib/driver-limits/driver-limits"  # the agent installs it on the host
 # Debian has no static libraries of Kerberos, so the archive contains the plugin's libraries. It works on all
 # distributions.
 LAUNCHER = """#!/bin/sh
@@ -98,6 +99,7 @@ def architecture():
 def check(installed):
     """Raises Failure with the names of all files that an installation must have and this one lacks."""
     wanted = [f"bin/{each}" for each in PROGRAMS] + [f"lib/provisioners/{each}" for each in PLUGINS] + [f"include/api/plugin/{each}" for each in HEADERS]
+    wanted.append(HOST_PROGRAM)
     missing = [each for each in wanted if not (installed / each).exists()]
     if missing:
         raise Failure(f"{installed} lacks {', '.join(missing)}; install the preset release: make install")

@@ -14,9 +14,9 @@ root=$2
 [[ ! -e $root ]] || { echo "error: $root exists" >&2; exit 1; }
 product=$root/opt/elastic-gpu
 programs=(elastic-gpu-controller elastic-gpu-agent egpu-plugin-host)
-plugins=(libgpushare.so libphysical.so libqgpu.so) # not the mock, which simulates cards
+plugins=(libgpushare.so libmig.so libphysical.so libqgpu.so libremote.so libremote.yaml) # not the mock, which simulates cards
 
-mkdir -p "$root"/{etc/ssl/certs,run,tmp,usr/bin,usr/lib/ssl,usr/lib64,usr/share/doc,var/lib/dpkg/status.d} "$product"/{bin,lib/provisioners,lib/limiter}
+mkdir -p "$root"/{etc/ssl/certs,run,tmp,usr/bin,usr/lib/ssl,usr/lib64,usr/share/doc,var/lib/dpkg/status.d} "$product"/{bin,lib/provisioners,lib/limiter,lib/driver-limits}
 chmod 1777 "$root/tmp"
 ln -s usr/bin "$root/bin"
 ln -s usr/lib "$root/lib"
@@ -26,9 +26,11 @@ for each in "${programs[@]}"; do cp "$installed/bin/$each" "$product/bin/"; done
 for each in "${plugins[@]}"; do cp "$installed/lib/provisioners/$each" "$product/lib/provisioners/"; done
 # The limiter's libraries, which gpushare mounts into containers. They exist only on x86-64.
 for each in "$installed"/lib/limiter/*.so.1; do [[ ! -e $each ]] || cp "$each" "$product/lib/limiter/"; done
+# The program that the agent installs on the host for memory limits.
+cp "$installed/lib/driver-limits/driver-limits" "$product/lib/driver-limits/"
 cp /usr/bin/tar "$root/usr/bin/"
 
-mapfile -t libraries < <(ldd "$product"/bin/* "$product"/lib/provisioners/* "$root/usr/bin/tar" | grep -oE '/[^ ]+ \(0x' | sed 's/ (0x//' | sort -u)
+mapfile -t libraries < <(ldd "$product"/bin/* "$product"/lib/provisioners/*.so "$root/usr/bin/tar" | grep -oE '/[^ ]+ \(0x' | sed 's/ (0x//' | sort -u)
 for each in "${libraries[@]}"; do
   target=$root/usr${each#/usr}
   mkdir -p "$(dirname "$target")"

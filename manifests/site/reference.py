@@ -262,7 +262,7 @@ def abi():
     values = (ROOT / "api" / "plugin" / "values.h").read_text(encoding="utf-8")
     version = re.search(r"#define EGPU_ABI_VERSION (\d+)u", contract)[1]
     text = HEADER.format("api/plugin/provisioner.h and api/plugin/values.h") + "# Plugin ABI\n\n"
-    text += (f"ABI version {version}. This page lists the names with the first sentence of each. The contract is `api/plugin/provisioner.h`; a first plugin: "
+    text += (f"The names of ABI version {version}, with the first sentence of each. The contract is `api/plugin/provisioner.h`; a first plugin: "
              "[provisioners](../../../provisioners/README.md).\n\n## Return codes\n\n")
     codes = re.search(r"enum egpu_code \{(.*?)\n\};", contract, re.S)[1]
     for name, number, what in re.findall(r"(EGPU_\w+) = (\d+),?\s*(?:/\*\*<(.*?)\*/)?", codes, re.S):
