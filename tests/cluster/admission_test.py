@@ -545,10 +545,36 @@ def agents(cluster, client, report):
     agent.patch(mine, {"metadata": {"finalizers": None}})
     report.check("it deletes its card", not client.exists(mine))
 
+    agents_of_remote_devices(client, agent, report)
     nobody = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, AGENT))
     report.refused("a token without a node publishes nothing", lambda: nobody.create(GPUS, own), 422, "contains no node")
     report.refused("the policy binds agents only; RBAC all others", lambda: client.as_token(
         cluster.pki, client.token_for("default", "somebody")).create(GPUS, own), 403)
+
+
+def agents_of_remote_devices(client, agent, report):
+    remote = f"{GPUS}/lab-gpu"
+    client.create(GPUS, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPU", "metadata": {"name": "lab-gpu"},
+                         "spec": {"remote": {"endpoint": "10.0.0.9:7000"}, "egpuClassName": "lab", "reclaimPolicy": "Retain"}})
+    loss = {"reason": "LeaseLost", "message": "the lease has ended", "since": "2026-01-02T03:04:05Z"}
+    client.patch(f"{remote}/status", {"status": {"accessLost": {"node-b": loss}}})
+
+    def write(status):
+        return agent.patch(f"{remote}/status", {"status": status})
+    report.check("it reports on its node that a remote device is lost",
+                 set(write({"accessLost": {"node-a": loss}})["status"]["accessLost"]) == {"node-a", "node-b"})
+    report.check("it withdraws its report", set(write({"accessLost": {"node-a": None}})["status"]["accessLost"]) == {"node-b"})
+    for what, status in (("withdraw", {"accessLost": {"node-b": None}}), ("withdraw all of", {"accessLost": None}),
+                         ("change", {"accessLost": {"node-b": {"message": "all is well"}}}), ("forge", {"accessLost": {"node-c": loss}})):
+        report.refused(f"it can't {what} another node's report", lambda status=status: write(status), 422, "the entry of its own node")
+    for field, value in (("phase", "Failed"), ("message", "x"), ("conditions", [{"type": "Healthy", "status": "False"}]),
+                         ("isolation", {"mode": "x", "memory": "Enforced", "compute": "Enforced", "faults": "Enforced"}),
+                         ("bypassed", {"u": {"message": "x"}})):
+        report.refused(f"it can't write status.{field} of a remote device", lambda field=field, value=value: write({field: value}), 422,
+                       "only accessLost")
+    report.refused("it can't write its labels", lambda: agent.patch(remote, {"metadata": {"labels": {"any": "label"}}}), 422, "its own node")
+    report.refused("it can't delete it", lambda: agent.delete(remote), 422, "its own node")
+    client.delete(remote)
 
 
 def visible_devices(cluster, client, report):

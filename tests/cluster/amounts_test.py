@@ -94,7 +94,7 @@ CONVERTED = {
 ONE = {"main": nvidia(gpu=1)}
 REFUSED = {
     "nvidia": {
-        "a MIG instance": (pod("p", {"main": nvidia(**{"mig-1g.5gb": 1})}), ('container "main": resources.limits[nvidia.com/mig-1g.5gb]', "set metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
+        "a compute instance": (pod("p", {"main": nvidia(**{"mig-1c.3g.20gb": 1})}), ('container "main": resources.limits[nvidia.com/mig-1c.3g.20gb]', "such as nvidia.com/mig-1g.10gb")),
         "one beside a card": (pod("p", {"main": nvidia(gpu=1), "b": nvidia(**{"gpu.shared": 1})}), ('container "b": resources.limits[nvidia.com/gpu.shared]',)),
         "HAMi's memory": (pod("p", {"main": nvidia(gpu=1, gpumem=3000)}), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami")),
         "amounts by annotation too": (pod("p", ONE, annotations={AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "remove the annotation")),

@@ -47,6 +47,7 @@ def fusion(**settings):
 
 
 GPU = nvidia(gpu=1)
+MIG = nvidia(**{"mig-1g.5gb": 1})
 ENABLED = {"tensor-fusion.ai/enabled": "true"}
 
 # Converted pods: (flavour, name, pod, container → amounts of its claim, further fields of the spec).
@@ -65,6 +66,8 @@ CONVERTED = [
     ("hami", "two containers and an init container", pod(nvidia(gpu=1, gpumem=100), others={"side": nvidia(gpumem=200)}, inits={"first": nvidia(gpu=1, gpumem=100)}),
      {"main": "gpu-1.memory-100-mi", "side": "gpu-1.memory-200-mi"}, {}),
     ("nvidia", "a card", pod(GPU), {"main": "gpu-1"}, {}),
+    ("nvidia", "MIG instances", pod(MIG, others={"side": nvidia(**{"mig-3g.20gb.me": 2}), "more": GPU}),
+     {"main": "mig-1x1g-05gb.class-mig", "side": "mig-2x3g-020gb-0me.class-mig", "more": "gpu-1"}, {}),
     ("nvidia", "eight cards, CPU and a NIC each", pod({**nvidia(gpu=8), "nvidia.com/hostdev": 8, "cpu": 32}), {"main": "gpu-8"}, {"left": {"nvidia.com/hostdev", "cpu"}}),
     ("nvidia", "RDMA by the network operator", pod({**GPU, "rdma/rdma_shared_device_a": 1}), {"main": "gpu-1"}, {"left": {"rdma/rdma_shared_device_a"}}),
     ("nvidia", "an InfiniBand VF", pod({**GPU, "nvidia.com/mlnxics": 1}), {"main": "gpu-1"}, {"left": {"nvidia.com/mlnxics"}}),
@@ -79,7 +82,7 @@ CONVERTED = [
 BOTH = None
 REFUSED = [
     ("hami", "MIG instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mig"}),
-     ('metadata.annotations[nvidia.com/vgpu-mode]: "mig" cannot be converted', "does not support MIG instances", "without the label elasticgpu.io/migrate")),
+     ('metadata.annotations[nvidia.com/vgpu-mode]: "mig" cannot be converted', "egpu.elasticgpu.io/mig: <n>x<profile>")),
     ("hami", "MPS instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mps"}), ("nvidia.com/vgpu-mode", "parameter isolation", "migrate-class")),
     ("hami", "a type of card", pod(GPU, {"nvidia.com/use-gputype": "A100"}), ('nvidia.com/use-gputype]: "A100"', "parameter model", "migrate-class")),
     ("hami", "no such card", pod(GPU, {"nvidia.com/nouse-gputype": "P40"}), ("nvidia.com/nouse-gputype", "migrate-class")),
@@ -97,8 +100,11 @@ REFUSED = [
     ("hami", "half the memory and all cores", pod(nvidia(gpu=1, gpumem_percentage=50)), ('set nvidia.com/gpumem: "<MiB>"',)),
     ("hami", "some cores and all memory", pod(nvidia(gpu=1, gpucores=30)), ('set nvidia.com/gpumem: "<MiB>"',)),
     ("hami", "memory twice", pod(nvidia(gpu=1, gpumem=100, gpumem_percentage=50)), ("both set the memory",)),
-    (BOTH, "a MIG instance", pod(nvidia(**{"mig-1g.5gb": 1})), ("resources.limits[nvidia.com/mig-1g.5gb]", "does not support MIG instances", "egpu.elasticgpu.io/gpu-core")),
-    (BOTH, "a MIG instance beside a card", pod(GPU, others={"side": nvidia(**{"mig-3g.20gb": 1})}), ('container "side"', "resources.limits[nvidia.com/mig-3g.20gb]", "does not support MIG instances")),
+    ("hami", "a MIG instance", pod(MIG), ("resources.limits[nvidia.com/mig-1g.5gb]", "elasticgpu.io/migrate=nvidia", "egpu.elasticgpu.io/mig: <n>x<profile>")),
+    ("hami", "a MIG instance beside a card", pod(GPU, others={"side": nvidia(**{"mig-3g.20gb": 1})}), ('container "side"', "resources.limits[nvidia.com/mig-3g.20gb]", "migrate=nvidia")),
+    ("nvidia", "a MIG instance and a card in one container", pod({**GPU, **MIG}), ('container "main"', "cannot be combined")),
+    ("nvidia", "two profiles in one container", pod({**MIG, "nvidia.com/mig-2g.10gb": 1}), ('container "main"', "one MIG profile is allowed")),
+    ("nvidia", "a compute instance", pod(nvidia(**{"mig-1c.3g.20gb": 1})), ("resources.limits[nvidia.com/mig-1c.3g.20gb]", "such as nvidia.com/mig-1g.10gb")),
     (BOTH, "a slice of time", pod(nvidia(**{"gpu.shared": 1})), ("resources.limits[nvidia.com/gpu.shared]", "set metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
     ("nvidia", "HAMi's memory", pod(nvidia(gpu=1, gpumem=3000)), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami", "egpu.elasticgpu.io/gpu-memory")),
     ("nvidia", "HAMi's cores", pod(nvidia(gpu=1, gpucores=30)), ("resources.limits[nvidia.com/gpucores]", "elasticgpu.io/migrate=hami")),
@@ -181,7 +187,7 @@ def converted(client, report):
         for key in set(more) - {"left"}:
             report.check(f"{flavour}: {what}: {key}", stored["spec"][key] == more[key], stored["spec"][key])
         asking = [one["name"] for one in containers(stored) if one.get("resources", {}).get("claims")]
-        asked = [one["name"] for one in containers(body) if any(key in ("nvidia.com/gpu", "nvidia.com/gpumem") for key in one.get("resources", {}).get("limits", {}))]
+        asked = [one["name"] for one in containers(body) if any(key in ("nvidia.com/gpu", "nvidia.com/gpumem") or "/mig-" in key for key in one.get("resources", {}).get("limits", {}))]
         report.check(f"{flavour}: {what}: containers with a claim", asking == asked, (asking, asked))
         report.check(f"{flavour}: {what}: its gate", {"name": GATE} in stored["spec"].get("schedulingGates", []))
 
@@ -222,7 +228,7 @@ def applied_again(cluster, client, report):
     """kubectl apply sends the fields that the live pod lacks; a server-side apply sends all fields."""
     shapes = {
         "hami": pod(nvidia(gpu=1, gpumem=2000), requests=nvidia(gpu=1, gpumem=2000), schedulerName="hami-scheduler", inits={"first": nvidia(gpu=1, gpumem=2000), "second": nvidia(gpu=1)}),
-        "nvidia": pod({**nvidia(gpu=2), "cpu": 1}, others={"side": {"cpu": 1}, "more": GPU}),
+        "nvidia": pod({**nvidia(gpu=2), "cpu": 1}, others={"side": {"cpu": 1}, "more": MIG}),
     }
     for flavour, body in shapes.items():
         for mode in ((), ("--server-side",)):
@@ -275,7 +281,7 @@ def install(cluster, client):
 
     def in_force(flavour):
         """Each policy takes effect separately."""
-        return ("tensor-fusion" in answer(flavour, pod(labels=ENABLED)) and "nvidia.com/mig-1g.5gb]" in answer(flavour, pod(nvidia(**{"mig-1g.5gb": 1})))
+        return ("tensor-fusion" in answer(flavour, pod(labels=ENABLED)) and "nvidia.com/gpu.shared]" in answer(flavour, pod(nvidia(**{"gpu.shared": 1})))
                 and "resourceClaims" in answer(flavour, pod(GPU)))
 
     for flavour in FLAVOURS:

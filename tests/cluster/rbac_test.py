@@ -291,6 +291,11 @@ def users(cluster, client, report):
 
     report.check("an editor claims", until("the aggregated role is there", may_claim)["metadata"]["name"] == "theirs")
     report.refused("but writes no status", lambda: editor.patch(f"{claims()}/any/status", {"status": {"phase": "Bound"}}), 403)
+    report.refused("nor hides a condition", lambda: editor.patch(f"{claims()}/any/status", {"status": {"conditions": []}}), 403)
+    report.refused("nor a report of an agent", lambda: editor.patch(f"{GPUS}/any/status", {"status": {"accessLost": None, "bypassed": None}}), 403)
+    lost = {"type": "AccessLost", "status": "True", "reason": "MpsServerFault", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    made = editor.create(f"{claims()}?dryRun=All", {**claim("theirs", "now", 1, "1Gi"), "status": {"conditions": [lost]}})
+    report.check("a claim is created without the editor's status", "conditions" not in made.get("status", {}))
     report.refused("and no card", lambda: editor.create(f"{GPUS}?dryRun=All", nodes.card("n-0", 99)), 403)
     # A namespace's role can't grant cluster-scoped resources, so a separate role grants them to all users.
     until("the rule for everybody is in force", lambda: may_list(editor))

@@ -63,14 +63,14 @@ Run run(const std::vector<Act>& acts, int at, bool after) {
   MortalTransport transport(*world.transport, death);
   // A plugin's effect is a crash point like a write: the process dies before the effect, or before it receives the
   // result.
-  world.plugin.before = [&] {
+  world.plugin.before = world.remote.before = [&] {
     if (death.dead) throw Died();
     if (death.count == death.at && !death.after) {
       death.dead = true;
       throw Died();
     }
   };
-  world.plugin.after = [&] {
+  world.plugin.after = world.remote.after = [&] {
     const bool here = death.count == death.at && death.after;
     ++death.count;
     death.names.push_back("plugin");
@@ -142,6 +142,7 @@ void everyWrite(const std::vector<Act>& acts, int atLeast, bool alsoBefore = tru
 
 TEST(CrashTest, EveryWriteBeforeAndAfterConvergesToTheSameWorld) { everyWrite(workload(), 60); }
 TEST(CrashTest, W0_EveryWriteOfClaimsForResourceClaimsOfOthers) { everyWrite(askedForByOthers(), 20); }
+TEST(CrashTest, W3b_EveryWriteOfRemoteGpus) { everyWrite(remoteGpus(), 40); }
 TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tornOut(), 30); }
 
 TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50); }

@@ -9,6 +9,8 @@ namespace egpu::crash {
 void furnish(World& world) {
   world.plugin.provides("qGPU");  // this kind has the most writes
   world.plugin.replySource({"q0", {"/dev/q0"}, ""});
+  world.remote.replySource({{}, {}, "10.0.0.1:7000"});
+  world.registry.add(world.remote);
   world.addNamespace("default");
   world.addNode("n1");
   world.addNode("n2");
@@ -19,6 +21,8 @@ void furnish(World& world) {
   world.addClass("share");
   world.addClass("keep", "Retain");
   world.addClass("late", "Delete", "WaitForFirstConsumer");
+  world.addClass("pool", "Delete", "Immediate", {}, World::kRemotePlugin);
+  world.addClass("late-pool", "Delete", "WaitForFirstConsumer", {}, World::kRemotePlugin);
 }
 
 std::string overCommitSince(World& world, const std::string& from) {

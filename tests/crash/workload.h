@@ -40,6 +40,10 @@ std::vector<Act> resizes();
 /// with admin access.
 std::vector<Act> alternatives();
 
+/// Claims of remote GPUs, in both binding modes: used by pods alone and beside a card, released in use, and bound again
+/// under the same names. One gets a device that an administrator made.
+std::vector<Act> remoteGpus();
+
 /// Claims of higher priority arrive. Three claims are preempted: two in use by pods and one unused. One nomination ends
 /// early because capacity becomes free elsewhere. Preempted claims wait and are bound again.
 std::vector<Act> preemption();

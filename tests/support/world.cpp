@@ -164,11 +164,11 @@ void World::finishPod(const std::string& name) {
 
 void World::schedule(const std::string& name) {
   const auto p = pod(name);
-  std::string node;
+  std::string node = must(client.listAll<core::Node>({})).front().metadata.name;  // for remote devices, any node
   for (const auto& claim : v1alpha::claimNames(p)) {
     auto rc = must(client.get<core::ResourceClaim>({"default", claim}));
     if (!rc.allocation) throw std::runtime_error("not allocated: " + claim);
-    node = rc.allocation->nodeName;
+    if (!rc.allocation->nodeName.empty()) node = rc.allocation->nodeName;
     rc.reservedFor.push_back({"pods", name, p.metadata.uid});
     reserve(rc);
   }
@@ -306,8 +306,9 @@ std::string World::garbage() {
   for (const auto& g : all)
     for (const auto& [uid, entry] : g.spec.allocations)
       if (byUid.count(uid) == 0) return "garbage entry on " + g.metadata.name + ": " + uid;
-  for (const auto& key : plugin.made())
-    if (byUid.count(key) == 0) return "provisioned but no device: " + key;
+  for (const auto* each : {&plugin, &remote})
+    for (const auto& key : each->made())
+      if (byUid.count(key) == 0) return "provisioned but no device: " + key;
   for (const auto& g : all)
     if (g.isDevice() && g.status.phase == "Bound" && v1alpha::isResizing(g)) return "still resized: " + g.metadata.name;
   for (const auto& g : all) {
@@ -351,7 +352,7 @@ std::string World::picture() {
                     (rc.allocation ? " on " + rc.allocation->nodeName : " unallocated"));
   for (const auto& p : must(client.listAll<core::Pod>({})))
     lines.push_back("pod " + p.metadata.name + (p.schedulingGates.empty() ? "" : " gated"));
-  lines.push_back("provisioned " + std::to_string(plugin.made().size()));
+  lines.push_back("provisioned " + std::to_string(plugin.made().size() + remote.made().size()));
   std::sort(lines.begin(), lines.end());
   std::string text;
   for (const auto& line : lines) text += line + "\n";

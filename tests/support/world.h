@@ -61,7 +61,8 @@ class World {
   void occupy(const std::string& name, const std::string& node, const std::string& cpu, int64_t priority = 0);
   void removePod(const std::string& name);
   void finishPod(const std::string& name);
-  /// Reserves the pod's claims and binds the pod, as the scheduler does.
+  /// Reserves the pod's claims and binds the pod, as the scheduler does: to their node or, if none has one, to the
+  /// first node.
   void schedule(const std::string& name);
   /// Removes the reservation, as the controller manager does after the pod is deleted or finished.
   void unreserve(const std::string& claim, const std::string& podName);
@@ -96,6 +97,7 @@ class World {
   static void mustOk(const base::Status& status);
 
   static constexpr const char* kPlugin = "gpushare.provisioner.elasticgpu.io";
+  static constexpr const char* kRemotePlugin = "remote.provisioner.elasticgpu.io";
   base::ManualClock clock;
   base::Random random{7};
   base::NoMetrics metrics;
@@ -103,7 +105,8 @@ class World {
   std::unique_ptr<RealHandler> real;          ///< null if the embedded server is used
   std::unique_ptr<HandlerTransport> transport;
   FakeProvisioner plugin{kPlugin};
-  std::set<std::string> shrunk;  ///< cards whose memory a test reduced: their ledgers may exceed it
+  FakeProvisioner remote{kRemotePlugin, "remote"};  ///< provides remote GPUs, once a test adds it to the registry
+  std::set<std::string> shrunk;                     ///< cards whose memory a test reduced: their ledgers may exceed it
   FakeRegistry registry;
   kube::Client client;
 

@@ -1,4 +1,5 @@
-"""Container images of one layer, each a tar for `ctr images import`: a statically linked busybox, and the installed files of Elastic GPU."""
+"""Container images of one layer, each a tar for `ctr images import`: a statically linked busybox, also with programs of the tests, and the installed files of
+Elastic GPU."""
 
 import hashlib
 import io
@@ -13,11 +14,25 @@ COMMAND = ["/bin/sh", "-c", "got=$(env | sort; find /dev -type c -o -type b | so
 IMAGE_ROOT = pathlib.Path(__file__).resolve().parents[3] / "manifests/dist/image_root.sh"
 
 
-def busybox(path, program, names):
-    """Writes the image under all these names."""
+def busybox(path, program, names, more=()):
+    """Writes the image under all these names. more: further programs, in /bin, and libraries; the libraries that they need are added."""
     applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
-    _write(path, {"Cmd": COMMAND, "Env": ["PATH=/bin"]}, names, {"bin/busybox": program},
-           {f"bin/{each}": "busybox" for each in applets if each != "busybox"}, ("bin", "etc", "tmp"))
+    files = {"bin/busybox": program} | {f"bin/{each.name}": each for each in more if ".so" not in each.name} | _needed(more)
+    _write(path, {"Cmd": COMMAND, "Env": ["PATH=/bin"]}, names, files,
+           {f"bin/{each}": "busybox" for each in applets if each != "busybox"}, ("bin", "etc", "tmp", "lib", "lib64", "lib/x86_64-linux-gnu"))
+
+
+def _needed(programs):
+    """Returns the libraries that the dynamic linker loads for them, with their places in the image."""
+    found = {}
+    for each in programs:
+        for line in subprocess.run(["ldd", each], capture_output=True, text=True, check=True).stdout.splitlines():
+            words = line.replace("=>", " ").split()
+            path = next((word for word in reversed(words) if word.startswith("/")), None)
+            if path:
+                name = pathlib.Path(path).name
+                found[f"lib64/{name}" if name.startswith("ld-linux") else f"lib/x86_64-linux-gnu/{name}"] = path
+    return found
 
 
 def product(path, build_dir, names):

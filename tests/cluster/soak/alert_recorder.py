@@ -37,7 +37,7 @@ def metrics_of_rules():
 
 
 class Recorder:
-    """Reads the metrics of all targets once per interval, on a separate thread. targets: name → (job, address).
+    """Reads the metrics of all targets once per interval, on a separate thread. targets: name → (job, address or function that returns it).
 
     Sample 0 is the first one. A target without an answer has the value 0 of `up` and no other series, as in Prometheus."""
 
@@ -63,7 +63,7 @@ class Recorder:
     def _work(self):
         due = time.monotonic()
         while not self.ending.is_set():
-            texts = {name: self._read(address) for name, (_, address) in self.targets.items()}
+            texts = {name: self._read(address() if callable(address) else address) for name, (_, address) in self.targets.items()}
             with self.changed:
                 for name, text in texts.items():
                     self._take(name, text)

@@ -4,8 +4,10 @@ faults.py end before an alert could fire."""
 import contextlib
 import datetime
 import os
+import pathlib
 import signal
 import subprocess
+import tempfile
 
 import installation
 import parts
@@ -16,6 +18,11 @@ from pods_test import claim, pod
 from proving_ground import LEASE, NODE_NAMES, REPLICAS
 from workload import CLASS_NOW
 
+MOCK = "mock.provisioner.elasticgpu.io"
+VERSION = b"0.1.0\0"
+OTHER_VERSION = b"0.0.9\0"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+ACCOUNT = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TEAM = "measured"
 JSON_PATCH = "application/json-patch+json"
@@ -100,14 +107,80 @@ def requests_refused(ground, seconds):
         ground.pass_time(seconds)
 
 
+def updates_rejected(ground, seconds):
+    """An administrator's policy rejects each status that the controller writes to a claim."""
+    name = {"metadata": {"name": "frozen"}}
+    rule = {"apiGroups": ["elasticgpu.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["elasticgpuclaims/status"]}
+    policy = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false", "message": "frozen"}],
+              "matchConditions": [{"name": "controller", "expression": f"request.userInfo.username == '{ACCOUNT}'"}]}
+    ground.client.create(f"{ADMISSION}/validatingadmissionpolicies", {**name, "spec": policy})
+    ground.client.create(f"{ADMISSION}/validatingadmissionpolicybindings", {**name, "spec": {"policyName": "frozen", "validationActions": ["Deny"]}})
+    ground.pass_time(seconds)
+    ground.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/frozen")
+    ground.client.delete(f"{ADMISSION}/validatingadmissionpolicies/frozen")
+
+
+def api_server_slow(ground, seconds):
+    """Each answer of the API server takes most of a second."""
+    for each in ground.controllers.values():
+        each.gate.delay(0.35)
+    ground.pass_time(seconds)
+    for each in ground.controllers.values():
+        each.gate.heal()
+
+
+def other_version(ground, seconds):
+    """The standby is that of another release."""
+    standby = standby_of(ground)
+    ground.replicas.stop(standby.name)
+    original = ground.bin_dir
+    with tempfile.TemporaryDirectory(prefix="egpu-version-") as name:
+        folder = pathlib.Path(name) / "bin"
+        folder.mkdir()
+        for each in (*original.iterdir(), original.parent / "lib"):
+            (folder / each.name if each.parent == original else folder.parent / each.name).symlink_to(each.resolve())
+        program = folder / installation.CONTROLLER
+        program.unlink()
+        content = (original / installation.CONTROLLER).read_bytes()
+        if content.count(VERSION) != 1:
+            raise Failure(f"the controller has its version {content.count(VERSION)} times")
+        program.write_bytes(content.replace(VERSION, OTHER_VERSION))
+        program.chmod(0o755)
+        ground.bin_dir = folder
+        standby.start()
+        ground.bin_dir = original
+        ground.pass_time(seconds)
+        ground.replicas.stop(standby.name)
+    standby.start()
+
+
 def card_unhealthy(ground, seconds):
-    path = f"{GPUS}/gpu-{NODE_NAMES[-1]}-0/status"
-    condition = {"type": "Healthy", "status": "False", "reason": "Xid79", "message": "the card has fallen off the bus",
+    path = f"{GPUS}/gpu-{NODE_NAMES[-1]}-0"
+    report_health(ground, path, False)
+    ground.pass_time(seconds)
+    report_health(ground, path, True)
+
+
+def report_health(ground, path, healthy):
+    condition = {"type": "Healthy", "status": "True" if healthy else "False", "reason": "Healthy" if healthy else "Xid79",
+                 "message": "" if healthy else "the card has fallen off the bus",
                  "lastTransitionTime": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
     others = [each for each in ground.client.get(path).get("status", {}).get("conditions", []) if each["type"] != "Healthy"]
-    ground.client.patch(path, {"status": {"conditions": [*others, condition]}})
+    ground.client.patch(f"{path}/status", {"status": {"conditions": [*others, condition]}})
+
+
+def card_flaps(ground, seconds):
+    """A card with a claim becomes unhealthy and healthy again, twice each second."""
+    ground.client.create(claims(), claim("on-it", CLASS_NOW, 5, "1Gi"))
+    until("its claim is bound", lambda: ground.client.get(f"{claims()}/on-it").get("status", {}).get("phase") == "Bound")
+    device = ground.client.get(f"{GPUS}/{ground.client.get(f'{claims()}/on-it')['status']['elasticGPUName']}")
+    card = f"{GPUS}/{device['spec']['cards'][0]['name']}"
+    for _ in range(12):
+        for healthy in (False, True):
+            report_health(ground, card, healthy)
+            ground.pass_time(0.25)
     ground.pass_time(seconds)
-    ground.client.patch(path, {"status": {"conditions": [*others, {**condition, "status": "True", "reason": "Healthy", "message": ""}]}})
+    ground.client.delete(f"{claims()}/on-it")
 
 
 def node_lost(ground, seconds):
@@ -141,6 +214,26 @@ def plugin_killed(ground, seconds):
         until("it runs again", lambda host=host: [each for each in hosts_of(ground.replicas.children[name].pid) if each != host])
         ground.pass_time(2)
     ground.pass_time(seconds)
+
+
+def claim_of(name, cls, requests):
+    """Returns a claim with requests for any provisioner."""
+    return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
+            "spec": {"egpuClassName": cls, "resources": {"requests": {f"elasticgpu.io/{key}": value for key, value in requests.items()}}}}
+
+
+def provision_fails(ground, seconds):
+    """The service behind a plugin is down."""
+    ground.client.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": "down"}, "provisioner": MOCK,
+                                   "egpuBindingMode": "Immediate", "parameters": {"outcome": "unavailable"}})
+    names = [f"down-{index}" for index in range(round(seconds))]
+    for name in names:  # one after the other, because the calls for one device have a growing backoff
+        ground.client.create(claims(), claim_of(name, "down", {"gpu-core": 5}))
+        ground.pass_time(1)
+    for name in names:
+        ground.client.delete(f"{claims()}/{name}")
+    until("its claims are gone", lambda: not any(ground.client.exists(f"{claims()}/{name}") for name in names))
+    ground.client.delete(f"{CLASSES}/down")
 
 
 def hosts_of(controller):
@@ -206,6 +299,13 @@ def devices_held(ground, seconds):
     ground.client.delete(f"{pods()}/holder")
 
 
+def claim_too_large(ground, seconds):
+    """A claim asks for more cards than a node has."""
+    ground.client.create(claims(), claim_of("too-large", CLASS_NOW, {"gpu": 64}))
+    ground.pass_time(seconds)
+    ground.client.delete(f"{claims()}/too-large")
+
+
 def class_full(ground, seconds):
     """A class for cards of a model of which there is none, with a claim that waits."""
     model = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": "other"}, "provisioner": "gpushare.provisioner.elasticgpu.io",
@@ -224,11 +324,17 @@ FAULTS = {
     replica_stopped: ("ElasticGPUControllerDown", 6, 1),
     lease_refused: ("ElasticGPULeaseFails", 8, 6),
     ledger_edited: ("ElasticGPULedgerDrift", 1, 16),
+    card_flaps: ("ElasticGPUStatusAlternates", 1, 16),
+    updates_rejected: ("ElasticGPUReconcilesFail", 22, 7),
+    api_server_slow: ("ElasticGPUQueueSlow", 32, 12),
     requests_refused: ("ElasticGPUApiRequestsFail", 13, 6),
+    other_version: ("ElasticGPUVersionsDiffer", 64, 2),
     plugin_killed: ("ElasticGPUPluginRestarts", 1, 16),
+    provision_fails: ("ElasticGPUPluginCallsFail", 14, 6),
     journal_disk_full: ("ElasticGPUJournalLosesRecords", 4, 30),
     card_unhealthy: ("ElasticGPUCardsQuarantined", 12, 1),
     node_lost: ("ElasticGPUClaimsLost", 7, 3),
+    claim_too_large: ("ElasticGPUClaimsPending", 64, 2),
     quota_nearly_used: ("ElasticGPUQuotaAlmostUsed", 17, 1),
     quota_lowered: ("ElasticGPUQuotaExceeded", 17, 1),
     class_full: ("ElasticGPUClassFull", 36, 4),
