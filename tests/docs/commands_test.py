@@ -110,6 +110,8 @@ ELSEWHERE = {
 # Line → the missing part of the test machines.
 NOT_RUN = {
     "nvidia-smi --gpu-reset -i GPU-…": "a card",
+    "nvidia-smi -i GPU-… -mig 1": "a card",
+    "kubectl get egpu gpu-… -o jsonpath='{.spec.card.mig}'": "a card",
     "podman push --digestfile digest registry.example.com/elastic-gpu-controller:0.1.0": "a registry",
     "skopeo inspect --format '{{.Digest}}' docker://registry.example.com/elastic-gpu-controller:0.1.0": "a registry",
     "skopeo inspect --format '{{.Digest}}' docker://docker.io/library/debian:12": "a registry",

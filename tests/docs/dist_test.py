@@ -43,6 +43,8 @@ def install(folder):
             (folder / "bin" / each).chmod(0o755)
     for each in ("elastic-gpu-agent", "kubectl-egpu"):
         shutil.copy(PROGRAM, folder / "bin" / each)
+    (folder / dist.HOST_PROGRAM).parent.mkdir(parents=True)
+    (folder / dist.HOST_PROGRAM).write_text("program\n", encoding="utf-8")
     for place, names in (("lib/provisioners", dist.PLUGINS), ("include/api/plugin", dist.HEADERS)):
         (folder / place).mkdir(parents=True)
         for each in names:

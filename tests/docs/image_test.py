@@ -72,7 +72,8 @@ def check_files(r, root):
     r.check("each package has its licence", not unlicensed, unlicensed)
     r.check("it has certificates of public authorities", (root / "etc/ssl/certs/ca-certificates.crt").stat().st_size > 100_000)
     plugins = {each.name for each in (root / "opt/elastic-gpu/lib/provisioners").iterdir()}
-    r.check("it has the plugins for real cards only", plugins == {"libgpushare.so", "libphysical.so", "libqgpu.so"}, plugins)
+    wanted = {"libgpushare.so", "libmig.so", "libphysical.so", "libqgpu.so", "libremote.so", "libremote.yaml"}
+    r.check("it has the plugins for real GPUs only", plugins == wanted, plugins)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Builds the documentation site: it has each page of the guide, needs no other host, and a broken link fails the build.
+"""Builds the documentation site: it has each page of the guide, needs no other host, llms.txt lists its pages, and a broken link fails the build.
 
 site_test.py FOLDER    with MkDocs in the folder EGPU_VENV (tests/setup/venv.sh)
 """
@@ -21,6 +21,16 @@ def build(folder):
     return done.returncode, done.stdout + done.stderr
 
 
+def wrong_in_llms(site, source):
+    """llms.txt has a line with a summary for each page of the guide, by a link that exists."""
+    listed = re.findall(r"^- \[.+?\]\((\S+)\.html\): (.+)$", (site / "llms.txt").read_text(encoding="utf-8"), re.M)
+    names = {name for name, _ in listed}
+    yield from (f"llms.txt: there is no {name}.html" for name in sorted(names) if not (site / f"{name}.html").is_file())
+    yield from (f"llms.txt: {name} has no summary" for name, text in listed if len(text.split()) < 3)
+    expected = {str(each.relative_to(GUIDE).with_suffix("")) for each in GUIDE.rglob("*.md")}
+    yield from (f"llms.txt lacks {each}" for each in sorted(expected - names) if (source / f"{each}.md").is_file())
+
+
 def main(folder):
     shutil.rmtree(folder, ignore_errors=True)
     status, text = build(folder)
@@ -32,6 +42,7 @@ def main(folder):
             bad.append(f"{page.relative_to(ROOT)} is not in the site")
     built = sorted(site.rglob("*.html"))
     bad.extend(f"{each} needs another host" for each in built if FOREIGN.search(each.read_text(encoding="utf-8")))
+    bad.extend(wrong_in_llms(site, folder / "source"))
     page = folder / "source" / "concepts.md"
     broken = ("no-such-page.md", "install.md#no-such-heading", "no-such-picture.svg")
     with open(page, "a", encoding="utf-8") as f:

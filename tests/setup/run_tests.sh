@@ -21,8 +21,9 @@ skipped() { # PATTERN WHY [BUT]
   sed 's/^/  /' <<<"$names"
 }
 skipped '^provisioners_skeleton_' "this machine has no compiler of that language"
-on_real_node='^(real_node|cluster_(agent|install|node_faults|up_real_node))'
+on_real_node='^(real_node|cluster_(agent|first_pod|install|isolation|node_faults|up_real_node))'
 skipped '^(chart_|monitoring_)' "helm or promtool is not built: make tools (Go ≥ 1.26)"
+skipped '^(nvml_clients|limiter_clients)' "a package index of their language or Go itself is out of reach; the log has the reason"
 skipped '^docs_site' "the Python package index is out of reach"
 skipped '^docs_image' "buildah is missing or cannot run: it needs root"
 skipped '^page_test' "chromium or npm is missing, or a package index is out of reach: apt-get install chromium npm"

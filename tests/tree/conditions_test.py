@@ -17,7 +17,7 @@ RUN, SHORTEST = 5, 4
 # CamelCase literals of controller/reconcile and controller/agent that are no reasons: types of conditions and events, statuses, phases, kinds, operators,
 # effects, policies, parts of other programs' messages.
 NOT_REASONS = set("""
-    Accepted Bound Healthy Held ModelsExist NearLimit NeedsRepair PodScheduled Ready Resized ResourceClaimReady SharesFit
+    AccessLost Accepted Bound Healthy Held ModelsExist NearLimit NeedsRepair PodScheduled Ready Resized ResourceClaimReady SharesFit
     Normal Warning True False Available Failed Full Lost Pending Released Succeeded Terminating Unschedulable
     Node Pod NotFound DoesNotExist Equal Exists Gt In Lt NotIn NoExecute NoSchedule PreferNoSchedule All Delete Immediate WaitForFirstConsumer Hostname DRAPlugin""".split())
 # Words before a colon in literals of provisioners/ that are not reasons.

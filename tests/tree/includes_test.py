@@ -37,6 +37,9 @@ ALLOWED = {
     # Layout of the files that the agent shares with the limiter's libraries in containers.
     "controller/agent/limiter": COMMON + ["controller/agent", "controller/kube", "controller/cache", "controller/codec", "controller/plugin",
                                           "provisioners/gpushare/limiter/page.h", "provisioners/gpushare/limiter/host_processes.h"],
+    # Records that the agent shares with the program that limits containers through the driver.
+    "controller/agent/memory_limits": COMMON + ["controller/agent", "controller/kube", "controller/cache", "controller/codec", "controller/plugin",
+                                                "provisioners/gpushare/driver_limits/records.h", "provisioners/gpushare/driver_limits/container.h"],
     "controller/cmd": ["api", "controller"],
     "provisioners": ["api/plugin"],
 }

@@ -3,7 +3,7 @@
 
 schema_test.py ROOT
 
-The fields are those that controller/codec/fields_v1alpha.h declares, the keys those of controller/scheduler/quota/quota.cpp.
+The fields are those that controller/codec/fields_v1alpha.h and fields_card.h declare, the keys those of controller/scheduler/quota/quota.cpp.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ import sys
 import yaml
 
 ROOT = pathlib.Path(sys.argv[1])
-FIELDS = ROOT / "controller/codec/fields_v1alpha.h"
+FIELDS = [ROOT / "controller/codec/fields_v1alpha.h", ROOT / "controller/codec/fields_card.h"]
 KEYS = ROOT / "controller/scheduler/quota/quota.cpp"
 
 # Struct, the CRD that has its fields and where; "+" is a field that is written for people only and never read.
@@ -41,7 +41,7 @@ BY_ANOTHER_NAME = {"classNameAlias": "effectiveClass|classNameAlias"}
 QUOTA_PLACES = [
     ("api/v1alpha/validation_quota.cpp", r"\b{name}\b|keys::k{constant}\b", "validate() must accept it"),
     ("manifests/crd/elasticgpu.io_elasticgpuquotas.yaml", r"'{name}'", "the CRD's rules must list it"),
-    ("manifests/guide/quotas.md", r"^\| `{name}`", "the guide's table must have a row for it"),
+    ("manifests/guide/quotas.md", r"^\| `{name}(<profile>)?`", "the guide's table must have a row for it"),
     ("tests/crd/cases.yaml", r"hard: .*\b{name}\b", "the table must have a case with it"),
 ]
 
@@ -50,7 +50,7 @@ def declared(text, struct):
     """Yields (JSON name, C++ member) of the fields that fields() declares for the struct; nested objects without a member."""
     found = re.search(r"^void fields\(auto& v, Is<v1alpha::" + struct + r"> auto& o\) \{\n(.*?)^\}", text, re.M | re.S)
     if not found:
-        raise SystemExit(f"{FIELDS.name} declares no fields of {struct}")
+        raise SystemExit(f"fields_v1alpha.h declares no fields of {struct}")
     for line in found[1].splitlines():
         call = re.match(r"  v(?:\.\w+)?\(\"(\w+)\", (?:o\.(\w+)|\[)", line)
         if call:
@@ -79,7 +79,7 @@ def missing_in_crds(text):
         for name in sorted(names - known):
             yield f"field {name} of {struct} is missing in {where}: a real API server would prune it"
         for name in sorted(known - names - set(others)):
-            yield f"field {name} of {where} is not declared for {struct} in {FIELDS.name}: the controller would not see it"
+            yield f"field {name} of {where} is not declared for {struct} in fields_v1alpha.h: the controller would not see it"
 
 
 def missing_in(places, subject, names):
@@ -103,7 +103,7 @@ def quota_keys():
 
 
 def main():
-    text = FIELDS.read_text(encoding="utf-8")
+    text = "".join(file.read_text(encoding="utf-8") for file in FIELDS)
     claim = [{"name": name, "member": member} for name, member in declared(text, "ElasticGPUClaimSpec")]
     keys = list(quota_keys())
     if len(claim) < 9 or len(keys) < 5 or any(each["member"] is None for each in claim):
