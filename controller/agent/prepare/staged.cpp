@@ -17,6 +17,7 @@
 
 #include "controller/agent/cdi/folder.h"
 #include "controller/base/log.h"
+#include "controller/base/remove_tree.h"
 #include "controller/base/subprocess.h"
 
 namespace egpu::agent {
@@ -29,8 +30,7 @@ using base::Status;
 using base::UniqueFd;
 namespace log = base::log;
 
-constexpr int kDeepest = 2;            // maximum folders between the state folder and a name
-constexpr std::size_t kAtOnce = 1024;  // maximum names of a folder in memory
+constexpr int kDeepest = 2;  // maximum folders between the state folder and a name
 constexpr std::size_t kUidLength = 36;
 constexpr const char* kLeft = ".left-";
 
@@ -117,7 +117,7 @@ class Walk {
   std::string missed_;  ///< first folder that was not read completely, and the reason
 };
 
-/// Time limit of one removal. A container may add files meanwhile, so that a removal without a limit might never end.
+/// Time limit of a removal. A container may add files meanwhile, so that a removal without a limit might never end.
 class Limit {
  public:
   Limit(const std::stop_token& stop, std::chrono::milliseconds max)
@@ -125,80 +125,17 @@ class Limit {
   /// Returns OK while the limit is not reached.
   Status reached() const {
     if (stop_.stop_requested()) return {Code::cancelled, "stopped"};
-    if (std::chrono::steady_clock::now() < until_) return Status::okay();
+    if (left().count() > 0) return Status::okay();
     return {Code::deadline, "removing all files takes longer than one call may last"};
+  }
+  /// Returns the remaining time; less than 1 ms counts as none.
+  std::chrono::milliseconds left() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(until_ - std::chrono::steady_clock::now());
   }
 
  private:
   const std::stop_token& stop_;
   const std::chrono::steady_clock::time_point until_;
-};
-
-/// Returns up to kAtOnce names in the folder; a container may have created millions.
-std::vector<std::string> namesIn(const UniqueFd& folder) {
-  std::vector<std::string> out;
-  const OpenDir dir = opened(folder);
-  if (!dir) return out;
-  while (const dirent* entry = ::readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): this thread's alone
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") out.push_back(name);
-    if (out.size() == kAtOnce) break;
-  }
-  return out;
-}
-
-/// Removes a file, symlink or empty folder. Otherwise returns false, with ENOTEMPTY for a folder to be emptied first. A
-/// mount point fails with EBUSY.
-bool removed(const UniqueFd& folder, const std::string& name) {
-  if (::unlinkat(folder.get(), name.c_str(), 0) == 0 || errno == ENOENT) return true;
-  return errno == EISDIR && ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0;
-}
-
-/// Empties a folder of unbounded depth, by moving nested subfolders up into the folder itself.
-class Emptied {
- public:
-  Emptied(UniqueFd top, const Limit& limit) : top_(std::move(top)), limit_(limit) {}
-
-  /// Returns false if an entry remains, with the reason in errno, or if the limit is reached.
-  bool run() {
-    return each(top_, [&](const std::string& name) {
-      if (removed(top_, name)) return true;
-      if (errno != ENOTEMPTY) return false;
-      const auto below = folderAt(top_.get(), name);
-      if (!below) return false;
-      bool changed = false;
-      each(below, [&](const std::string& inner) {
-        const bool gone = removed(below, inner) || (errno == ENOTEMPTY && movedUp(below, inner));
-        changed = changed || gone;
-        return gone;
-      });
-      return removed(top_, name) || changed;
-    });
-  }
-
- private:
-  /// Calls `remove` for all names until the folder is empty, or a pass changes nothing.
-  template <class Remove>
-  bool each(const UniqueFd& folder, const Remove& remove) {
-    for (bool changed = true; changed && limit_.reached().ok();) {
-      const auto names = namesIn(folder);
-      if (names.empty()) return true;
-      changed = false;
-      for (const auto& name : names) changed = remove(name) || changed;
-    }
-    return false;
-  }
-
-  /// If the new name exists, tries the next number.
-  bool movedUp(const UniqueFd& from, const std::string& name) {
-    while (::renameat(from.get(), name.c_str(), top_.get(), std::to_string(next_++).c_str()) != 0)
-      if ((errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) || !limit_.reached().ok()) return false;
-    return true;
-  }
-
-  UniqueFd top_;
-  const Limit& limit_;
-  std::uint64_t next_ = 0;
 };
 
 /// Opens the parent of `path`, which is below `folder`, without following symlinks: the owners are not trusted.
@@ -223,7 +160,7 @@ std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bou
 
 Status removeLeft(const std::string& stateFolder, const std::string& uid, const std::stop_token& stop,
                   std::chrono::milliseconds max) {
-  const Limit limit(stop, max);
+  const Limit whole(stop, max);
   const Bounds bounds;
   std::vector<fs::path> all;
   Walk walk(bounds, [&](const fs::path& path, const std::string& its, bool left) {
@@ -234,16 +171,18 @@ Status removeLeft(const std::string& stateFolder, const std::string& uid, const 
   });
   walk.through(stateFolder);
   Status first;
-  for (const auto& path : all) {
-    const auto name = path.filename().string();
-    const auto parent = parentOf(stateFolder, path);
-    if (removed(parent, name)) continue;
-    if (errno == ENOTEMPTY)
-      if (auto top = folderAt(parent.get(), name); top && Emptied(std::move(top), limit).run() && removed(parent, name))
-        continue;
-    const auto why = std::generic_category().message(errno);
-    if (auto s = limit.reached(); !s.ok()) return {s.code(), path.string() + ": " + s.message()};
-    if (first.ok()) first = {Code::unavailable, "cannot remove all of " + path.string() + ": " + why};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    // Each path has an equal part of the remaining time: one that is never empty must not keep all later ones.
+    const Limit share(stop, whole.left() / static_cast<int64_t>(all.size() - i));
+    const auto s = base::removeTree(parentOf(stateFolder, all[i]), all[i].filename().string(),
+                                    [&share] { return share.reached(); });
+    if (s.code() == Code::cancelled) return {s.code(), all[i].string() + ": " + s.message()};
+    if (s.ok() || (!first.ok() && first.code() == Code::deadline)) continue;
+    // A call that continues helps against the deadline only, so that this is the result.
+    if (s.code() == Code::deadline)
+      first = {s.code(), all[i].string() + ": " + s.message()};
+    else if (first.ok())
+      first = {Code::unavailable, "cannot remove all of " + all[i].string() + ": " + s.message()};
   }
   return first;
 }

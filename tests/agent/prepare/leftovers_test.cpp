@@ -413,6 +413,18 @@ TEST_F(StateOnDiskTest, L5_AnyDepthAndAnyNumberGoes) {
   EXPECT_TRUE(std::filesystem::is_empty(state));
 }
 
+/// A container may fill one of them for ever.
+TEST_F(StateOnDiskTest, L5_WhatTakesTooLongDoesNotKeepTheOthers) {
+  for (int i = 0; i < 20; ++i) {
+    std::filesystem::create_directories(state + "/" + gone + ".left-full" + std::to_string(i) + "/below");
+    std::filesystem::create_directories(state + "/" + gone + ".left-empty" + std::to_string(i));
+  }
+  EXPECT_EQ(removeLeft(state, {}, {}, std::chrono::milliseconds(0)).code(), base::Code::deadline);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(state), {}), 20) << "those that need no time are gone";
+  EXPECT_TRUE(removeLeft(state, {}, {}, kLong).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(state));
+}
+
 TEST_F(LeftoversTest, AfterARebootTheKubeletAsksAgain) {
   const auto claim = prepared("a");
   std::filesystem::remove_all(folder.path());
