@@ -24,6 +24,7 @@ void AccessLosses::begin(const std::string& card, const std::vector<std::string>
   const v1alpha::AccessLoss loss{std::string(reason), message, base::rfc3339(clock_.wall())};
   const MutexLock lock(mutex_);
   for (const auto& uid : deviceUids) begun_[base::lowered(card)][uid] = loss;
+  prepared_.expire();  // the pods that use the devices now decide whether the loss has ended
 }
 
 void AccessLosses::setBlocked(const std::string& card, bool isBlocked) {
@@ -97,13 +98,14 @@ void AccessLosses::removeEnded(const std::string& card, Losses& losses, const st
     const MutexLock lock(mutex_);
     isBlocked = blocked_.count(base::lowered(card)) != 0;
   }
+  const auto begins = beginsOf(card, losses);
   int64_t latest = 0;
-  for (const auto& [uid, loss] : losses) latest = std::max(latest, base::unixSeconds(loss.since));
+  for (const auto& [uid, second] : begins) latest = std::max(latest, second);
   const auto oldest = isKnown && !isBlocked ? oldestClients(all, latest) : std::map<std::string, int64_t>();
   std::vector<std::string> ended;
   for (const auto& [uid, loss] : losses) {
     const auto pods = podsOf.find(uid);
-    const auto since = base::unixSeconds(loss.since);
+    const auto since = begins.at(uid);
     const auto hasClient = [&](const std::string& pod) {
       const auto client = oldest.find(pod);
       return client != oldest.end() && client->second < since;
@@ -115,9 +117,27 @@ void AccessLosses::removeEnded(const std::string& card, Losses& losses, const st
   for (const auto& uid : ended) losses.erase(uid);
 }
 
+/// Returns the begins of the card's losses by device uid, in seconds since the boot. Forgets other losses of the card.
+std::map<std::string, int64_t> AccessLosses::beginsOf(const std::string& card, const Losses& losses) {
+  const auto boot = bootSecondsOf(proc_);
+  std::map<std::string, int64_t> out;
+  std::map<std::string, Begin> now;
+  const MutexLock lock(mutex_);
+  auto& known = begins_[base::lowered(card)];
+  for (const auto& [uid, loss] : losses) {
+    const auto before = known.find(uid);
+    const bool isKnown = before != known.end() && before->second.since == loss.since;
+    now[uid] = isKnown ? before->second : Begin{loss.since, base::unixSeconds(loss.since) - boot};
+    out[uid] = now[uid].second;
+  }
+  known = std::move(now);
+  if (known.empty()) begins_.erase(base::lowered(card));
+  return out;
+}
+
 /// Returns for each of the pods the start of its oldest process that has loaded the driver's library, in seconds since
-/// 1970. Pods without such a process that began before `latest` are missing. Reads the maps of few processes, because
-/// these files are long.
+/// the boot. Pods without such a process that began before `latest` are missing. Reads the maps of few processes,
+/// because these files are long.
 std::map<std::string, int64_t> AccessLosses::oldestClients(const Pods& pods, int64_t latest) const {
   std::map<std::string, int64_t> out;
   if (pods.empty()) return out;

@@ -6,7 +6,8 @@
 //   end      no process of the device's pods that began before the loss and has loaded the driver's library is left,
 //            and new programs can use the card; or the device is no longer prepared
 //
-// The status is the only record, so that a restarted agent continues.
+// The status is the only record, so that a restarted agent continues. As the wall clock can be set, an agent compares
+// times since the boot: it converts the time of a loss once.
 #pragma once
 
 #include <map>
@@ -50,10 +51,15 @@ class AccessLosses {
  private:
   using Losses = decltype(v1alpha::ElasticGPUStatus::accessLost);  ///< by device uid
   using Pods = std::set<std::string>;                              ///< uids
+  struct Begin {
+    std::string since;   ///< time of the loss by the wall clock, as in the status
+    int64_t second = 0;  ///< the same in seconds since the boot
+  };
 
   cache::Store<v1alpha::ElasticGPU>::Ptr objectOf(const std::string& card) const;
   void removeEnded(const std::string& card, Losses& losses, const std::stop_token& stop);
   std::map<std::string, int64_t> oldestClients(const Pods& pods, int64_t latest) const;
+  std::map<std::string, int64_t> beginsOf(const std::string& card, const Losses& losses);
 
   usage::Prepared& prepared_;
   const cache::Store<v1alpha::ElasticGPU>& cards_;
@@ -63,6 +69,8 @@ class AccessLosses {
   base::Mutex mutex_;
   std::map<std::string, Losses> begun_ EGPU_GUARDED_BY(mutex_);  ///< not written yet, by uuid of the card in lower case
   std::set<std::string> blocked_ EGPU_GUARDED_BY(mutex_);        ///< cards, as above
+  /// Begins of the losses, by card as above, and by device uid.
+  std::map<std::string, std::map<std::string, Begin>> begins_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::agent::sharing

@@ -97,13 +97,16 @@ uint64_t startTimeOf(const std::string& proc, int64_t pid) {
 }
 
 int64_t startSecondsOf(const std::string& proc, int64_t pid) {
-  const auto ticks = startTimeOf(proc, pid);
   const auto perSecond = ::sysconf(_SC_CLK_TCK);
+  return perSecond <= 0 ? 0 : static_cast<int64_t>(startTimeOf(proc, pid)) / perSecond;
+}
+
+int64_t bootSecondsOf(const std::string& proc) {
   std::istringstream lines(contentOf(proc + "/stat"));
   int64_t boot = 0;
   for (std::string line; boot == 0 && std::getline(lines, line);)
     if (line.rfind("btime ", 0) == 0) std::from_chars(line.data() + 6, line.data() + line.size(), boot);
-  return ticks == 0 || boot <= 0 || perSecond <= 0 ? 0 : boot + static_cast<int64_t>(ticks) / perSecond;
+  return std::max<int64_t>(boot, 0);
 }
 
 bool hasLoadedDriver(const std::string& proc, int64_t pid) {

@@ -24,8 +24,11 @@ std::vector<int64_t> pidsIn(const std::string& proc);
 /// 0 = no such process, or it has ended and its parent has not reaped it. `proc`: the host's "/proc".
 uint64_t startTimeOf(const std::string& proc, int64_t pid);
 
-/// Returns the start time of a process in seconds since 1970, rounded down; 0 = as above, or the boot time is unknown.
+/// Returns the start time of a process in seconds since the boot, rounded down; 0 = as above.
 int64_t startSecondsOf(const std::string& proc, int64_t pid);
+
+/// Returns the time of the boot in seconds since 1970; 0 = unknown. It changes when the wall clock is set.
+int64_t bootSecondsOf(const std::string& proc);
 
 /// True if the process has loaded the driver's library, under any of its names.
 bool hasLoadedDriver(const std::string& proc, int64_t pid);

@@ -40,18 +40,29 @@ std::vector<Share> Prepared::shares() {
 
 bool Prepared::knows(const std::vector<cdi::Spec>& prepared, const std::set<std::string>& strangers) {
   const base::MutexLock lock(mutex_);
-  return clock_.now() - asked_ < kKnownFor &&
+  return expiriesAtList_ == expiries_ && clock_.now() - asked_ < kKnownFor &&
          std::all_of(prepared.begin(), prepared.end(),
                      [&](const auto& spec) EGPU_REQUIRES(mutex_) { return pods_.count(spec.deviceUid) > 0; }) &&
          std::includes(strangers_.begin(), strangers_.end(), strangers.begin(), strangers.end());
 }
 
+void Prepared::expire() {
+  const base::MutexLock lock(mutex_);
+  ++expiries_;
+}
+
+uint64_t Prepared::expiries() const {
+  const base::MutexLock lock(mutex_);
+  return expiries_;
+}
+
 base::Status Prepared::learn(const std::set<std::string>& strangers, std::stop_token stop) {
   const auto all = prepared();
   if (all.empty() || knows(all, strangers)) return {};
+  const auto expiries = this->expiries();
   kube::ListOptions ofNode;
   ofNode.fieldSelector = "spec.nodeName=" + node_;
-  ofNode.resourceVersion = "0";  // pod names serve as labels only, so a cached list suffices
+  ofNode.resourceVersion = "0";  // a cached list suffices: a pod is in it before its programs use a card
   const auto pods = client_.listAll<core::Pod>(ofNode, std::move(stop));
   if (!pods) return pods.status();
   std::map<std::string, Pods> known;
@@ -65,6 +76,7 @@ base::Status Prepared::learn(const std::set<std::string>& strangers, std::stop_t
   const base::MutexLock lock(mutex_);
   pods_ = std::move(known);
   strangers_ = strangers;
+  expiriesAtList_ = expiries;
   asked_ = clock_.now();
   return {};
 }

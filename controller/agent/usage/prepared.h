@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <stop_token>
@@ -29,20 +30,25 @@ class Prepared {
   /// Lists this node's pods if the last list is ten minutes old, or lacks a newly prepared device or a uid in
   /// `strangers`. Does nothing while no device is prepared. After an error, the next call tries again.
   base::Status learn(const std::set<std::string>& strangers, std::stop_token stop);
+  /// The next learn() lists the pods, because the last list may lack pods that share a claim with an older pod.
+  void expire();
 
  private:
   using Pods = std::map<std::string, std::string>;  ///< names by uid
   bool knows(const std::vector<cdi::Spec>& prepared, const std::set<std::string>& strangers);
   std::vector<cdi::Spec> prepared();
+  uint64_t expiries() const;
 
   kube::Client client_;  ///< short retries, because learn() is called again
   cdi::Folder& folder_;
   const base::Clock& clock_;
   const std::string node_;
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::map<std::string, Pods> pods_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the device
   std::set<std::string> strangers_ EGPU_GUARDED_BY(mutex_);   ///< pods without a share at the last list
   base::Clock::Steady asked_ EGPU_GUARDED_BY(mutex_){};
+  uint64_t expiries_ EGPU_GUARDED_BY(mutex_) = 0;        ///< number of calls of expire()
+  uint64_t expiriesAtList_ EGPU_GUARDED_BY(mutex_) = 0;  ///< the same before the last list
 };
 
 }  // namespace egpu::agent::usage

@@ -71,11 +71,10 @@ class MpsSupervisorTest : public PrepareTest {
   /// hour before the clock's start.
   void addClient(const std::string& claim, int64_t pid, std::chrono::seconds age,
                  const std::string& library = "/usr/lib64/libcuda.so.550.54") {
-    constexpr int64_t kBoot = 1'700'000'000 - 3'600;
     const auto start =
         std::chrono::duration_cast<std::chrono::seconds>((clock.wall() - age).time_since_epoch()).count();
-    const auto ticks = static_cast<uint64_t>(start - kBoot) * static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
-    writeText(proc + "/stat", "cpu 1 2 3\nbtime " + std::to_string(kBoot) + "\n");
+    const auto ticks = static_cast<uint64_t>(start - boot) * static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+    writeText(proc + "/stat", "cpu 1 2 3\nbtime " + std::to_string(boot) + "\n");
     writeProcess(proc, pid, {"/usr/bin/python3"}, {}, ticks);
     const auto folderOf = proc + "/" + std::to_string(pid);
     writeText(folderOf + "/cgroup", "0::/kubepods/burstable/pod" + world.pod(claim).metadata.uid + "/c\n");
@@ -96,6 +95,7 @@ class MpsSupervisorTest : public PrepareTest {
     return out;
   }
 
+  int64_t boot = 1'700'000'000 - 3'600;  ///< by the wall clock
   const std::string card = "GPU-n1-0";
   const std::string proc = scratch.path() + "/proc", state = scratch.path() + "/state",
                     hostRoot = scratch.path() + "/host", pipe = state + "/mps/" + card;
@@ -182,6 +182,17 @@ TEST_F(MpsSupervisorTest, AClaimHasLostTheCardUntilItsOldProgramsHaveEnded) {
   EXPECT_THAT(lost(), IsEmpty());
 }
 
+TEST_F(MpsSupervisorTest, ALossLastsWhenTheWallClockIsSet) {
+  const auto a = prepared("a");
+  addClient("a", 100, std::chrono::seconds(60));
+  programs.end(programs.lastPid());
+  later(std::chrono::seconds(2));
+  ASSERT_EQ(lost().count(uidOf(a)), 1u);
+  writeText(proc + "/stat", "btime " + std::to_string(boot + 3'600) + "\n");  // the kernel changes the time of the boot
+  later(std::chrono::seconds(2));
+  EXPECT_EQ(lost().count(uidOf(a)), 1u) << "its program is still the one that lost the card";
+}
+
 TEST_F(MpsSupervisorTest, AClaimWithoutProgramsLosesNothing) {
   prepared("a");
   programs.end(programs.lastPid());
@@ -233,6 +244,20 @@ TEST_F(MpsSupervisorTest, ALossOutlivesTheAgentButNotThePreparation) {
   release(a);
   later(std::chrono::seconds(2));
   EXPECT_THAT(lost(), IsEmpty());
+}
+
+TEST_F(MpsSupervisorTest, APodThatReplacedAnotherOneLosesTheCardToo) {
+  const auto a = prepared("a");
+  ASSERT_TRUE(users.learn({}, {}).ok());
+  world.addPod("next", {"a"});
+  driver->settle();
+  world.schedule("next");
+  world.removePod("a");
+  driver->settle();
+  addClient("next", 100, std::chrono::seconds(60));
+  programs.end(programs.lastPid());
+  later(std::chrono::seconds(2));
+  EXPECT_EQ(lost().count(uidOf(a)), 1u) << "the pods were listed before it was there";
 }
 
 TEST_F(MpsSupervisorTest, ALossThatCantBeWrittenIsWrittenByTheNextAgent) {
