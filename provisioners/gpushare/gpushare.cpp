@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +21,7 @@
 
 #include "api/plugin/provisioner.hpp"
 #include "provisioners/gpushare/limiter_files.h"
+#include "provisioners/gpushare/mps_namespace.h"
 #include "provisioners/nvidia/container/container.h"
 #include "provisioners/nvidia/node.h"
 #include "provisioners/nvidia/unified.h"
@@ -73,18 +73,11 @@ std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uui
 /// True if the agent's daemon has a namespace for each device of the card, as with version 3 of MPS. The file is
 /// outside of the folder that containers can write to with version 2.
 bool hasNamespaces(const std::string& uuid) { return ::access((pipeDir(uuid) + ".namespaces").c_str(), F_OK) == 0; }
-/// Folder of the MPS sockets of a device. With version 3 of MPS, the agent creates a namespace with the limits of the
-/// device (controller/agent/sharing/mps_limits.h): the last 24 letters and digits of its uid. With version 2, all
-/// clients of the card have the same sockets.
+/// Folder of the MPS sockets of a device. With version 2, all clients of the card have the same sockets.
 std::string socketsOf(const Device& device) {
-  std::string pipe = pipeDir(device.cards.front().uuid);
-  if (!hasNamespaces(device.cards.front().uuid)) return pipe;
-  std::string name;
-  for (const char c : device.key)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (name.size() > 24) name.erase(0, name.size() - 24);
-  return pipe + "/card/" + name;
+  using egpu::gpushare::kMpsServer, egpu::gpushare::mpsNamespaceOf;
+  const std::string pipe = pipeDir(device.cards.front().uuid);
+  return hasNamespaces(device.cards.front().uuid) ? pipe + "/" + kMpsServer + "/" + mpsNamespaceOf(device.key) : pipe;
 }
 /// Folder of the shared memory of one card's MPS daemon and its clients: a separate tmpfs. It is not in the pipe
 /// folder, which containers can write: a root container could unmount it there by a rename.

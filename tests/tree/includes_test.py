@@ -40,6 +40,9 @@ ALLOWED = {
     # Records that the agent shares with the program that limits containers through the driver.
     "controller/agent/memory_limits": COMMON + ["controller/agent", "controller/kube", "controller/cache", "controller/codec", "controller/plugin",
                                                 "provisioners/gpushare/driver_limits/records.h", "provisioners/gpushare/driver_limits/container.h"],
+    # Names that the agent and the plugin give to the sockets of MPS.
+    "controller/agent/sharing": COMMON + ["controller/agent", "controller/kube", "controller/cache", "controller/codec", "controller/plugin",
+                                          "provisioners/gpushare/mps_namespace.h"],
     "controller/cmd": ["api", "controller"],
     "provisioners": ["api/plugin"],
 }

@@ -10,6 +10,7 @@
 
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
+#include "provisioners/gpushare/mps_namespace.h"
 
 namespace egpu::agent::sharing {
 
@@ -19,7 +20,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kMaxNamespace = 24, kMaxReply = 200;
+constexpr std::size_t kMaxReply = 200;
 constexpr int64_t kMiB = 1 << 20, kWholeCard = 1000, kAll = 100;
 constexpr int64_t kNoMemoryLimit = int64_t{16}
                                    << 20;  ///< MiB; more than a card has, because no command removes a limit
@@ -94,13 +95,6 @@ ClientLimits limitsOf(const v1alpha::DeviceCard& share) {
   return out;
 }
 
-std::string namespaceOf(std::string_view deviceUid) {
-  std::string out;
-  for (const char c : base::lowered(std::string(deviceUid)))
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) out += c;
-  return out.size() > kMaxNamespace ? out.substr(out.size() - kMaxNamespace) : out;
-}
-
 Status MpsLimits::set(const std::string& card, int version, const LimitsByDevice& limits) const {
   if (version == 3) return setNamespaces(card, limits);
   if (limits.empty()) return Status::okay();
@@ -113,19 +107,20 @@ Status MpsLimits::set(const std::string& card, int version, const LimitsByDevice
 }
 
 Status MpsLimits::setNamespaces(const std::string& card, const LimitsByDevice& limits) const {
-  if (!commands_.control(card, {"server", "get", kServer, "name"})) {
-    const auto created = commands_.control(card, {"server", "create", kServer, "--uid=0", "--allowed-devices=" + card});
+  if (!commands_.control(card, {"server", "get", gpushare::kMpsServer, "name"})) {
+    const auto created =
+        commands_.control(card, {"server", "create", gpushare::kMpsServer, "--uid=0", "--allowed-devices=" + card});
     if (!created) return created.status();
   }
   for (const auto& [device, each] : limits)
-    if (auto s = setNamespace(card, namespaceOf(device), each); !s.ok()) return s;
+    if (auto s = setNamespace(card, gpushare::mpsNamespaceOf(device), each); !s.ok()) return s;
   return removeOthers(card, limits);
 }
 
 Status MpsLimits::setNamespace(const std::string& card, const std::string& name, const ClientLimits& limits) const {
-  const std::string server = std::string("--server=") + kServer;
+  const std::string server = std::string("--server=") + gpushare::kMpsServer;
   const auto get = [&](const char* field) {
-    return commands_.control(card, {"namespace", "get", name, kServer, field});
+    return commands_.control(card, {"namespace", "get", name, gpushare::kMpsServer, field});
   };
   if (!get("name"))
     if (const auto created = commands_.control(card, {"namespace", "create", name, server}); !created)
@@ -146,12 +141,12 @@ Status MpsLimits::setNamespace(const std::string& card, const std::string& name,
 
 /// A namespace that still has clients is not removed, and tried again with the next change.
 Status MpsLimits::removeOthers(const std::string& card, const LimitsByDevice& limits) const {
-  const std::string server = std::string("--server=") + kServer;
+  const std::string server = std::string("--server=") + gpushare::kMpsServer;
   const auto all = commands_.control(card, {"namespace", "list", server, "--format=csv,noheader"});
   if (!all) return all.status();
   for (const auto& line : linesOf(*all)) {
     const auto name = column(line, 0);
-    const auto isOf = [&](const auto& each) { return namespaceOf(each.first) == name; };
+    const auto isOf = [&](const auto& each) { return gpushare::mpsNamespaceOf(each.first) == name; };
     if (name == "default" || std::any_of(limits.begin(), limits.end(), isOf)) continue;
     (void)commands_.control(card, {"namespace", "delete", name, server});
   }

@@ -17,9 +17,6 @@
 
 namespace egpu::agent::sharing {
 
-/// Server of version 3 that serves a card.
-inline constexpr const char* kServer = "card";
-
 struct ClientLimits {
   int64_t percentage = 0;  ///< part of the card's multiprocessors, 1 to 100; 0 = no limit
   int64_t memory = 0;      ///< MiB; 0 = no limit
@@ -29,11 +26,6 @@ struct ClientLimits {
 using LimitsByDevice = std::map<std::string, ClientLimits>;
 
 ClientLimits limitsOf(const v1alpha::DeviceCard& share);
-
-/// Returns the namespace of a device: the last 24 letters and digits of its uid, because the path of a socket has at
-/// most 107 bytes. `nvidia-cuda-mps-control` accepts lower-case letters and digits. The plugin gpushare has the same
-/// rule.
-std::string namespaceOf(std::string_view deviceUid);
 
 /// Thread-safe; the commands must outlive it.
 class MpsLimits {

@@ -7,6 +7,7 @@
 
 #include "controller/agent/sharing/mps_daemon.h"
 #include "controller/base/clock.h"
+#include "provisioners/gpushare/mps_namespace.h"
 #include "tests/agent/sharing/fake_driver.h"
 #include "tests/support/scratch_folder.h"
 
@@ -32,7 +33,7 @@ class MpsLimitsTest : public ::testing::Test {
     return out.ok() ? out->substr(0, out->find_last_not_of('\n') + 1) : out.status().str();
   }
   std::string limit(const std::string& field, const std::string& device) {
-    return reply({"namespace", "get", namespaceOf(device), kServer, field});
+    return reply({"namespace", "get", gpushare::mpsNamespaceOf(device), gpushare::kMpsServer, field});
   }
 
   support::ScratchFolder scratch;
@@ -56,8 +57,8 @@ TEST_F(MpsLimitsTest, SharesAreRoundedAsInTheVariablesOfContainers) {
 }
 
 TEST_F(MpsLimitsTest, ANamespaceHasTheEndOfTheUid) {
-  EXPECT_EQ(namespaceOf("11111111-2222-4333-8444-55555555555A"), "22224333844455555555555a");
-  EXPECT_EQ(namespaceOf("uid-7"), "uid7");
+  EXPECT_EQ(gpushare::mpsNamespaceOf("11111111-2222-4333-8444-55555555555A"), "22224333844455555555555a");
+  EXPECT_EQ(gpushare::mpsNamespaceOf("uid-7"), "uid7");
 }
 
 TEST_F(MpsLimitsTest, Version3HasANamespacePerDevice) {
@@ -67,7 +68,8 @@ TEST_F(MpsLimitsTest, Version3HasANamespacePerDevice) {
   EXPECT_EQ(limit("active-thread-percentage", first), "25");
   EXPECT_EQ(limit("pinned-memory-limit", first), "4096M");
   EXPECT_EQ(limit("active-thread-percentage", second), "100");
-  EXPECT_TRUE(std::filesystem::exists(mpsFoldersOf(state, card).pipe + "/card/" + namespaceOf(first) + "/control"));
+  EXPECT_TRUE(std::filesystem::exists(mpsFoldersOf(state, card).pipe + "/card/" + gpushare::mpsNamespaceOf(first) +
+                                      "/control"));
   ASSERT_TRUE(limits.set(card, 3, {{first, {50, 2048}}}).ok());
   EXPECT_EQ(limit("active-thread-percentage", first), "50");
   EXPECT_THAT(limit("pinned-memory-limit", second), HasSubstr("does not exist"));
