@@ -18,6 +18,7 @@
 #include "controller/base/files.h"
 #include "controller/base/log.h"
 #include "controller/base/printable.h"
+#include "controller/base/remove_tree.h"
 #include "controller/base/text.h"
 
 namespace egpu::agent::sharing {
@@ -165,7 +166,7 @@ Status MpsDaemon::makeFolders() const {
 
 Status MpsDaemon::start(DaemonKind kind, const std::stop_token& stop) {
   killLeftProcesses();
-  if (auto s = preparePipe(kind); !s.ok()) return s;
+  if (auto s = preparePipe(kind, stop); !s.ok()) return s;
   ::unlink((folders_.log + "/daemon.log").c_str());
   auto record = *record_;
   record.version = kind == DaemonKind::version3 ? 3 : 2;
@@ -207,20 +208,30 @@ Status MpsDaemon::end(const std::function<bool()>& isUnused, const std::stop_tok
   if (auto s = endDaemon(stop); !s.ok()) return s;
   killLeftProcesses();
   if (!isServedByOperator())
-    if (auto s = restoreCard(); !s.ok()) return s;
+    if (auto s = restoreCard(stop); !s.ok()) return s;
   if (auto s = records_.remove(card_); !s.ok()) return s;
   record_.reset();
   return Status::okay();
 }
 
-Status MpsDaemon::restoreCard() {
-  std::error_code error;
-  std::filesystem::remove_all(folders_.pipe, error);  // a plugin takes its socket for a running daemon
-  if (error) return {Code::unavailable, folders_.pipe + " can't be removed: " + error.message()};
+Status MpsDaemon::restoreCard(const std::stop_token& stop) {
+  if (auto s = removePipe(stop); !s.ok()) return s;  // a plugin takes its socket for a running daemon
   ::unlink(folders_.namespaces.c_str());
   if (!record_->computeMode.empty())
     if (auto s = commands_.setComputeMode(card_, record_->computeMode); !s.ok()) return s;
   return record_->ownsTmpfs ? programs_.unmount(folders_.sharedMemory) : Status::okay();
+}
+
+/// Removes the pipe folder. Containers can have created any number of files and levels of folders there.
+Status MpsDaemon::removePipe(const std::stop_token& stop) const {
+  const auto until = clock_.now() + options_.removeTimeout;
+  auto removed = base::removeTree(folders_.pipe, [&]() -> Status {
+    if (stop.stop_requested()) return {Code::cancelled, "stopped"};
+    if (clock_.now() < until) return Status::okay();
+    return {Code::deadline, "it has too many files to remove them at once; the agent continues"};
+  });
+  if (removed.ok() || removed.code() == Code::cancelled) return removed;
+  return {Code::unavailable, folders_.pipe + " can't be removed: " + removed.message()};
 }
 
 Status MpsDaemon::forgetEnded(const std::stop_token& stop) {
@@ -263,7 +274,7 @@ void MpsDaemon::killLeftProcesses() {
 
 /// Removes the files of an ended daemon. Running containers have mounts of the folders, so these stay, except for
 /// version 3 after version 2: the containers of the latter can still replace a folder by a link.
-Status MpsDaemon::preparePipe(DaemonKind kind) const {
+Status MpsDaemon::preparePipe(DaemonKind kind, const std::stop_token& stop) const {
   const bool hasNamespaces = ::access(folders_.namespaces.c_str(), F_OK) == 0;
   if (kind != DaemonKind::version3) {
     if (hasNamespaces && ::unlink(folders_.namespaces.c_str()) != 0)
@@ -275,9 +286,7 @@ Status MpsDaemon::preparePipe(DaemonKind kind) const {
     removeFilesIn(folders_.pipe);
     return Status::okay();
   }
-  std::error_code error;
-  std::filesystem::remove_all(folders_.pipe, error);
-  if (error) return {Code::unavailable, folders_.pipe + " can't be removed: " + error.message()};
+  if (auto s = removePipe(stop); !s.ok()) return s;
   if (auto s = makeFolders(); !s.ok()) return s;
   if (!UniqueFd(::open(folders_.namespaces.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644)))
     return {Code::unavailable, folders_.namespaces + " can't be created: " + strerrordesc_np(errno)};

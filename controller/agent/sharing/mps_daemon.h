@@ -40,6 +40,7 @@ struct MpsDaemonOptions {
   std::chrono::milliseconds startTimeout{5'000};   ///< until the daemon has opened its socket
   std::chrono::milliseconds endTimeout{3'000};     ///< after each request and signal to end
   std::chrono::milliseconds lockTimeout{30'000};   ///< until another agent has finished its work on the card
+  std::chrono::milliseconds removeTimeout{5'000};  ///< for one attempt to remove the files of containers
   std::chrono::milliseconds pollInterval{50};
 };
 
@@ -83,9 +84,10 @@ class MpsDaemon {
   base::Status endDaemon(const std::stop_token& stop);
   bool isAlive(const DaemonRecord& daemon) const;
   bool hasEnded(const DaemonRecord& daemon, const std::stop_token& stop);
-  base::Status restoreCard();
+  base::Status restoreCard(const std::stop_token& stop);
+  base::Status removePipe(const std::stop_token& stop) const;
   void killLeftProcesses();
-  base::Status preparePipe(DaemonKind kind) const;
+  base::Status preparePipe(DaemonKind kind, const std::stop_token& stop) const;
   std::string lastOutput() const;
   base::Status write(DaemonRecord record);
 

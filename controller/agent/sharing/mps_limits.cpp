@@ -25,12 +25,22 @@ constexpr int64_t kMiB = 1 << 20, kWholeCard = 1000, kAll = 100;
 constexpr int64_t kNoMemoryLimit = int64_t{16}
                                    << 20;  ///< MiB; more than a card has, because no command removes a limit
 constexpr int kStatus = 3;                 ///< column of `server list`
+constexpr std::size_t kMaxServers = 4;     ///< a daemon of version 2 has one server, or one for each of few users
 
 std::vector<std::string> linesOf(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
     if (auto trimmed = base::trimmed(line); !trimmed.empty()) out.emplace_back(trimmed);
+  return out;
+}
+
+/// Reads the PIDs of `get_server_list`. With version 2, a container can replace the daemon's socket and answer itself,
+/// so that the number of the commands that follow is limited.
+std::vector<std::string> serversIn(const std::string& text) {
+  auto out = linesOf(text);
+  std::erase_if(out, [](const auto& line) { return line.find_first_not_of("0123456789") != std::string::npos; });
+  if (out.size() > kMaxServers) out.resize(kMaxServers);
   return out;
 }
 
@@ -162,7 +172,7 @@ Status MpsLimits::setDefaults(const std::string& card, const ClientLimits& most)
   // The defaults apply to the next server only.
   const auto servers = ask(card, "get_server_list");
   if (!servers) return servers.status();
-  for (const auto& server : linesOf(*servers))
+  for (const auto& server : serversIn(*servers))
     if (auto s = setBoth(card, "", server + " ", most); !s.ok()) return s;
   return Status::okay();
 }
@@ -190,7 +200,7 @@ Result<bool> MpsLimits::isFaulty(const std::string& card, int version) const {
   }
   const auto servers = ask(card, "get_server_list");
   if (!servers) return servers.status();
-  for (const auto& server : linesOf(*servers)) {
+  for (const auto& server : serversIn(*servers)) {
     const auto status = ask(card, "get_server_status " + server);
     if (!status) return status.status();
     if (isFault(*status)) return true;

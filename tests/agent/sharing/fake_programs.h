@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -138,6 +139,9 @@ class FakePrograms final : public HostPrograms {
   bool knowsVersion3 = false;  ///< such a daemon replies "namespace" to all commands
   bool forgetsLimits = false;
   bool isFaulty = false;                      ///< the daemon has a server, which is blocked by a fault
+  std::string serverList;                     ///< other answer to get_server_list
+  std::function<void()> whileAsked;           ///< is called with each command of version 2 about servers
+  int serversAsked = 0;                       ///< number of commands get_server_status
   std::map<std::string, std::string> limits;  ///< values of commands of version 2, such as get_default_...
   HostProgram started;                        ///< the last daemon
 
@@ -162,8 +166,9 @@ class FakePrograms final : public HostPrograms {
       if (command == "quit") return std::nullopt;
       while (words >> value) last = value;
       if (command.rfind("set_", 0) == 0 && !forgetsLimits) limits["get_" + command.substr(4)] = last;
-      if (command == "get_server_list") out += isFaulty ? "4711\n" : "";
-      if (command == "get_server_status") out += "FAULT\n";
+      if (command.rfind("get_server_", 0) == 0 && whileAsked) whileAsked();
+      if (command == "get_server_list") out += isFaulty ? "4711\n" : serverList;
+      if (command == "get_server_status") out += isFaulty ? "FAULT\n" : "ACTIVE\n", ++serversAsked;
       if (limits.count(command) != 0) out += limits[command] + "\n";
     }
     return out;

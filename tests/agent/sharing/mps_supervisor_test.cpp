@@ -1,6 +1,9 @@
 #include "controller/agent/sharing/mps_supervisor.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
@@ -84,7 +87,7 @@ class MpsSupervisorTest : public PrepareTest {
   /// Losses that the card reports, by device uid.
   auto lost() { return world.gpu("gpu-n1-0").status.accessLost; }
   /// A round of the supervisor, after the agent has seen its last writes.
-  void later(std::chrono::seconds time) {
+  void later(std::chrono::milliseconds time) {
     clock.advance(time);
     round();
   }
@@ -226,7 +229,7 @@ TEST_F(MpsSupervisorTest, AFaultIsALossUntilTheServerAcceptsPrograms) {
   EXPECT_EQ(lost().at(uidOf(a)).reason, "MpsServerFault");
   addClient("a", 100, std::chrono::seconds(60));
   programs.isFaulty = false;
-  later(std::chrono::duration_cast<std::chrono::seconds>(settings.faultInterval));
+  later(settings.faultInterval);
   EXPECT_EQ(lost().size(), 1u) << "its program is still the one that lost the card";
   endProcess(100);
   later(std::chrono::seconds(2));
@@ -369,6 +372,38 @@ TEST_F(MpsSupervisorTest, ACardThatCantBeRestoredIsRestoredLater) {
   clock.advance(settings.maxBackoff);
   round();
   EXPECT_EQ(programs.modes[card], "DEFAULT");
+}
+
+/// Containers with version 2 can write to the folder of the sockets.
+TEST_F(MpsSupervisorTest, FoldersOfAContainerDoNotKeepTheCard) {
+  const auto claim = prepared("a");
+  base::UniqueFd at(::open(pipe.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int depth = 0; depth < 900; ++depth) {  // longer than the maximum path
+    ASSERT_EQ(::mkdirat(at.get(), "down", 0755), 0);
+    at = base::UniqueFd(::openat(at.get(), "down", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  at.reset();
+  release(claim);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{300, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  roundsUntilIdle();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(programs.modes[card], "DEFAULT");
+  EXPECT_FALSE(std::filesystem::exists(pipe));
+}
+
+/// A container with version 2 can replace the daemon's socket by its own.
+TEST_F(MpsSupervisorTest, AContainerThatAnswersForTheDaemonDoesNotOccupyTheAgent) {
+  prepared("a");
+  for (int i = 0; i < 1000; ++i) programs.serverList += std::to_string(i) + "\nno number; quit\n";
+  later(settings.faultInterval);
+  EXPECT_EQ(programs.serversAsked, 4) << "a daemon has few servers";
+  programs.serversAsked = 0;
+  programs.whileAsked = [this] { clock.advance(std::chrono::seconds(14)); };
+  for (int i = 0; i < 10; ++i) later(settings.faultInterval);
+  EXPECT_EQ(programs.serversAsked, 4) << "the next question comes after ten times as long as the answers took";
 }
 
 TEST_F(MpsSupervisorTest, ADaemonThatTheAgentEndedIsNotReportedToTheNextClaim) {
