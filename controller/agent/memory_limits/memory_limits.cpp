@@ -93,17 +93,19 @@ std::string MemoryLimits::supportOn(const v1alpha::Card& card) {
 /// Probes new cards, cards whose driver or MIG mode changed, and from time to time cards without limits.
 void MemoryLimits::probe() {
   std::set<std::string> cards;
+  std::map<std::string, std::string> drivers;
   const auto now = clock_.now();
   {
     const MutexLock lock(mutex_);
     for (const auto& [uuid, support] : support_)
-      if (support.until <= now) cards.insert(uuid);
+      if (support.until <= now) cards.insert(uuid), drivers[uuid] = support.driver;
   }
   if (cards.empty()) return;
   const auto answers = program_.probe(cards);
   const MutexLock lock(mutex_);
   for (const auto& uuid : cards) {
     auto& support = support_[uuid];
+    if (support.driver != drivers[uuid]) continue;  // it has changed meanwhile, so the next round probes again
     std::string answer;
     if (!answers)
       answer = answers.status().message();

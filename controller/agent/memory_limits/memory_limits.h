@@ -77,7 +77,7 @@ class MemoryLimits {
 
  private:
   struct Support {
-    std::string driver;           ///< version
+    std::string driver;           ///< version, and the MIG mode
     std::string answer;           ///< empty = not probed yet
     base::Clock::Steady until{};  ///< when a card without limits is probed again
   };

@@ -156,6 +156,26 @@ TEST_F(MemoryLimitsTest, OtherModesHaveNoHooks) {
   EXPECT_FALSE(fs::exists(node.records.folder() + "/device-" + uidOf(claim)));
 }
 
+TEST_F(MemoryLimitsTest, ACardThatChangesWhileItIsProbedIsProbedAgain) {
+  node.makeCgroup("/elastic-gpu-memory-probe");
+  EXPECT_EQ(limits->supportOn(card()), "");
+  auto changed = card();
+  bool isSwitched = false;
+  programs.before = [&](const auto&) {
+    if (isSwitched) (void)limits->supportOn(changed);
+  };
+  limits->round();
+  EXPECT_EQ(limits->supportOn(card()), "available");
+  limits->round();
+  EXPECT_EQ(probes, 1);
+  changed.attributes["migMode"] = "enabled";
+  (void)limits->supportOn(card("616.1"));
+  isSwitched = true;
+  limits->round();
+  limits->round();
+  EXPECT_EQ(probes, 3) << "the first answer may be that of the former mode";
+}
+
 TEST_F(MemoryLimitsTest, AResizeReachesRunningContainers) {
   const auto claim = prepared("a");
   const auto cgroup = start(claim, "c");
