@@ -48,10 +48,12 @@ Status CardInMigMode::find(const std::string& uuid, Presence& presence) {
   return kernelHas(uuid) ? sdk::unavailable("NVIDIA's driver does not reach card " + uuid) : sdk::ok();
 }
 
-bool CardInMigMode::isInMigMode() const {
+Status CardInMigMode::readMode(bool& isInMigMode) const {
   unsigned current = 0, pending = 0;
-  return Library::call(nvml_->nvmlDeviceGetMigMode, device_, &current, &pending) == kSuccess &&
-         current == nvidia::kMigEnabled;
+  const Return answer = Library::call(nvml_->nvmlDeviceGetMigMode, device_, &current, &pending);
+  isInMigMode = answer == kSuccess && current == nvidia::kMigEnabled;
+  if (answer == kSuccess || answer == nvidia::kNotSupported || answer == nvidia::kFunctionNotFound) return sdk::ok();
+  return sdk::unavailable("card " + uuid_ + ": its MIG mode is unknown: " + nvidia::inWords(answer));
 }
 
 Status CardInMigMode::read() {

@@ -23,8 +23,9 @@ class CardInMigMode {
  public:
   /// Finds the card. Returns unavailable if it is here and can't be reached, or if the driver does not answer.
   sdk::Status find(const std::string& uuid, Presence& presence);
-  /// True if it is in MIG mode now. A pending mode does not count. Requires that it is here, as all that follow.
-  bool isInMigMode() const;
+  /// Reads whether it is in MIG mode now; unavailable if the driver does not report it. A pending mode does not count.
+  /// Requires that it is here, as all that follow.
+  sdk::Status readMode(bool& isInMigMode) const;
   /// Reads the profiles and the instances; unavailable if the driver does not report them.
   sdk::Status read();
 

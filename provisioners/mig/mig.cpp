@@ -43,9 +43,11 @@ class Mig final : public Provisioner {
     nvidia::InstanceRecord record;
     bool elsewhere = false;
     if (Status status = egpu::mig::readStaged(device, record, elsewhere); status.code != EGPU_OK) return status;
-    Status status = elsewhere ? nvidia::mountCards(call, device) : mountHere(call, device, record);
-    if (status.code != EGPU_OK) return status;
     const Card& card = device.cards.front();
+    if (elsewhere)
+      mountSimulated(call, card);
+    else if (Status status = mountHere(call, device, record); status.code != EGPU_OK)
+      return status;
     call.env("ELASTICGPU_DEVICE", device.device);
     call.env("ELASTICGPU_CLAIM", device.claim);
     call.env("ELASTICGPU_CARDS", card.uuid);
@@ -55,6 +57,14 @@ class Mig final : public Provisioner {
   }
 
  private:
+  /// Replies edits for a simulated node, on which no process opens them. They name no whole card, so that a runtime
+  /// adds none.
+  static void mountSimulated(Call& call, const Card& card) {
+    for (const auto& node : {"/dev/nvidia" + std::to_string(card.index), std::string("/dev/nvidiactl")})
+      call.deviceNode(node);
+    call.env("NVIDIA_VISIBLE_DEVICES", "void");
+  }
+
   static Status mountHere(Call& call, const Device& device, const nvidia::InstanceRecord& record) {
     std::int64_t minor = device.cards.front().index;  // the API's number may be out of date
     for (const auto& card : nvidia::kernelCards())

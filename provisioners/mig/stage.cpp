@@ -193,7 +193,8 @@ std::string names(const std::vector<Profile>& profiles) {
 }
 
 Status checkMode(const CardInMigMode& card) {
-  if (card.isInMigMode()) return sdk::ok();
+  bool isInMigMode = false;
+  if (Status status = card.readMode(isInMigMode); status.code != EGPU_OK || isInMigMode) return status;
   return sdk::unavailable("card " + card.uuid() + " is not in MIG mode; once no program uses it, run nvidia-smi -i " +
                           card.uuid() + " -mig 1");
 }
@@ -276,7 +277,10 @@ Status unstage(sdk::Call& call) {
   Presence presence = Presence::elsewhere;
   if (Status status = card.find(record->card, presence); status.code != EGPU_OK) return status;
   // No instance of an earlier boot exists, and none of a card that is not in MIG mode or was removed.
-  if (record->boot == nvidia::bootId() && presence == Presence::here && card.isInMigMode()) {
+  bool mayExist = record->boot == nvidia::bootId() && presence == Presence::here;
+  if (mayExist)
+    if (Status status = card.readMode(mayExist); status.code != EGPU_OK) return status;
+  if (mayExist) {
     if (Status status = card.read(); status.code != EGPU_OK) return status;
     if (Status status = Work(card, *record).destroy(); status.code != EGPU_OK) return status;
   }
@@ -296,7 +300,9 @@ Status readStaged(const sdk::Device& device, InstanceRecord& record, bool& elsew
   if (status = nvidia::readRecord(device.key, known); status.code != EGPU_OK) return status;
   if (!known) return sdk::unavailable("the instances of device " + device.device + " are not created yet");
   const std::string boot = nvidia::bootId();
-  bool complete = known->boot == boot && known->card == share->uuid && isComplete(*known) && card.isInMigMode();
+  bool complete = false;
+  if (status = card.readMode(complete); status.code != EGPU_OK) return status;
+  complete = complete && known->boot == boot && known->card == share->uuid && isComplete(*known);
   if (complete)
     if (status = card.read(); status.code != EGPU_OK) return status;
   const auto& instances = card.instances();

@@ -104,14 +104,18 @@ int64_t rate(const Library& nvml, Device device, const NvmlCard& card, int major
   return 0;
 }
 
-/// Reads the MIG mode; returns true if it is enabled.
-bool readMig(const Library& nvml, Device device, NvmlCard& out) {
+/// Reads the MIG mode. A failure that can pass is returned: a card in MIG mode must not be published as a whole card
+/// meanwhile. After any other failure, the card has no MIG.
+Return readMig(const Library& nvml, Device device, NvmlCard& out) {
   unsigned current = 0, pending = 0;
-  if (Library::call(nvml.nvmlDeviceGetMigMode, device, &current, &pending) != kSuccess) return false;
+  const Return answer = Library::call(nvml.nvmlDeviceGetMigMode, device, &current, &pending);
+  if (answer != kSuccess)
+    return answer == kTimeout || answer == kIrqIssue || answer == kGpuIsLost ? answer : Return{kSuccess};
   const auto word = [](unsigned mode) { return mode == kMigEnabled ? "enabled" : "disabled"; };
   out.attributes.emplace_back("migMode", word(current));
   if (pending != current) out.attributes.emplace_back("pendingMigMode", word(pending));
-  return current == kMigEnabled;
+  out.mig = current == kMigEnabled;
+  return kSuccess;
 }
 
 /// Reads the compute mode and adds it unless it is the default; returns false if it is PROHIBITED.
@@ -268,7 +272,8 @@ std::string readCard(const Library& nvml, Device device, NvmlCard& out, std::vec
   if (readMemory(nvml, device, out, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
   if (hasUnifiedMemory(out.model)) out.attributes.emplace_back("unifiedMemory", "true");
   readPlace(nvml, device, out, remarks);
-  out.mig = readMig(nvml, device, out);
+  if (const Return answer = readMig(nvml, device, out); answer != kSuccess)
+    return "its MIG mode is unknown: " + inWords(answer);
   int major = 0, minor = 0;
   if (Library::call(nvml.nvmlDeviceGetCudaComputeCapability, device, &major, &minor) == kSuccess)
     out.attributes.emplace_back("cudaComputeCapability", std::to_string(major) + "." + std::to_string(minor));

@@ -26,6 +26,16 @@ TEST_F(MigTest, ACardInMigModeReportsTheProfilesOfItsDriver) {
   EXPECT_THAT(plugin->discover().gpus[1].mig, IsEmpty()) << "its mode is pending";
 }
 
+TEST_F(MigTest, ACardWhoseModeIsUnknownForNowIsNotOfferedAsAWholeCard) {
+  fake.file["devices"][0]["errors"]["nvmlDeviceGetMigMode"] = 10;
+  fake.write();
+  const auto reply = plugin->discover();
+  EXPECT_EQ(outcomeOf(reply.reply), ReplyCode::ok) << message;
+  EXPECT_THAT(message, HasSubstr("its MIG mode is unknown: "));
+  ASSERT_THAT(reply.gpus, SizeIs(1));
+  EXPECT_NE(reply.gpus[0].uuid, kMigCard);
+}
+
 TEST_F(MigTest, OlderDriversReportNoNamesOfProfiles) {
   const auto named = discovered().mig;
   fake.file["missing"].push_back("nvmlDeviceGetGpuInstanceProfileInfoV");

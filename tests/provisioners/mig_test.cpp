@@ -103,6 +103,8 @@ TEST_F(MigTest, ACardOfAnotherMachineIsSimulated) {
   const auto reply = plugin->mount(elsewhere, "ns/pod", "main");
   EXPECT_EQ(outcomeOf(reply.reply), ReplyCode::ok) << message;
   EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidia0"));
+  EXPECT_THAT(reply.edits.cdiDevices, IsEmpty()) << "a whole card is no instance";
+  EXPECT_EQ(env(reply.edits, "NVIDIA_VISIBLE_DEVICES"), "void");
   EXPECT_EQ(outcomeOf(plugin->unstage("a")), ReplyCode::noChange);
 }
 
@@ -231,6 +233,23 @@ TEST_F(MigTest, AHalfDestroyedInstanceIsCompletedOrDestroyed) {
   EXPECT_EQ(outcomeOf(plugin->stage(device("a", "1g.5gb", 0x01))), ReplyCode::ok) << message;
   EXPECT_THAT(placements(), ElementsAre("0:1:1"));
   withFakeInstances([](FakeInstances& now) { return now.all[0].compute[0] = 0, true; });
+  EXPECT_EQ(outcomeOf(plugin->unstage("a")), ReplyCode::ok) << message;
+  EXPECT_THAT(placements(), IsEmpty());
+}
+
+TEST_F(MigTest, AnUnknownModeKeepsTheRecord) {
+  ASSERT_EQ(outcomeOf(plugin->stage(device("a", "1g.5gb", 0x01))), ReplyCode::ok) << message;
+  for (const int code : {10, 999}) {
+    fake.file["devices"][0]["errors"]["nvmlDeviceGetMigMode"] = code;
+    fake.write();
+    EXPECT_EQ(outcomeOf(plugin->unstage("a")), ReplyCode::unavailable);
+    EXPECT_THAT(message, HasSubstr("its MIG mode is unknown: "));
+    EXPECT_EQ(outcomeOf(plugin->stage(device("b", "1g.5gb", 0x02))), ReplyCode::unavailable);
+    EXPECT_THAT(message, HasSubstr("its MIG mode is unknown: "));
+  }
+  EXPECT_THAT(records(), ElementsAre("a")) << "its instance would become foreign";
+  fake.file["devices"][0].remove("errors");
+  fake.write();
   EXPECT_EQ(outcomeOf(plugin->unstage("a")), ReplyCode::ok) << message;
   EXPECT_THAT(placements(), IsEmpty());
 }
