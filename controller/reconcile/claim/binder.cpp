@@ -353,6 +353,8 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, v1alpha::Ela
     // The conditions of a claim's device; those of a card belong to its agent.
     return condition.type == kHeld || (condition.type == kHealthy && device.isDevice() && phase != phase::kBound);
   });
+  // No claim's programs can have lost a device that is not Bound. The agent of a deleted node can't end its report.
+  if (device.isDevice() && phase != phase::kBound) after.accessLost = {};
   return setStatus(device, after, stop);
 }
 

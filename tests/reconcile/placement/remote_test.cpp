@@ -268,6 +268,22 @@ TEST_F(RemoteTest, C9_ADeviceOfAnAdministratorIsBoundByName) {
   EXPECT_EQ(world.gpu("by-hand").spec.source->endpoint, "10.9.9.9:1");
 }
 
+TEST_F(RemoteTest, D3_ADeviceWithoutAClaimHasNoLosses) {
+  world.addClass("by-hand", "Retain", "Immediate", {}, kRemote);
+  addDevice("by-hand", "by-hand");
+  claim("a", {}, "by-hand", "by-hand");
+  ASSERT_EQ(phase("a"), "Bound") << world.message("a");
+  world.json<cache::Gpu>({"", "by-hand"},
+                         R"({"status":{"accessLost":{"gone":{"reason":"LeaseLost","message":"no node any more"}}}})",
+                         "status");
+  settle();
+  EXPECT_EQ(world.gpu("by-hand").status.accessLost.size(), 1u);
+  world.removeClaim("a");
+  settle();
+  EXPECT_NE(world.gpu("by-hand").status.phase, "Bound");
+  EXPECT_TRUE(world.gpu("by-hand").status.accessLost.empty()) << "nothing else removes the report of a deleted node";
+}
+
 TEST_F(RemoteTest, C9_ADeviceWithANodeIsUsedThereOnly) {
   addDevice("by-hand", "", {}, "n1");
   claim("a", {}, "", "by-hand");
