@@ -9,6 +9,9 @@
 
 namespace egpu::v1alpha {
 
+/// This project's provisioner of remote devices (provisioners/remote). Others may exist.
+inline constexpr std::string_view kRemoteProvisioner = "remote.provisioner.elasticgpu.io";
+
 /// Value of a provisioner's `source` if its devices are remote.
 inline constexpr std::string_view kRemoteSource = "remote";
 

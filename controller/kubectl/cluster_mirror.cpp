@@ -51,7 +51,7 @@ base::Result<bool> fillIfServed(const Connection& connection, cache::Store<T>& s
 /// Plugins do not run here, so that their descriptions are unknown. Provisioners of remote GPUs are the one of this
 /// project and those of the remote devices in the cluster.
 void findRemoteProvisioners(cache::Stores& stores) {
-  stores.remoteProvisioners.set("remote.provisioner.elasticgpu.io", true);
+  stores.remoteProvisioners.set(std::string(v1alpha::kRemoteProvisioner), true);
   stores.devices.forEach([&](const auto& device) {
     if (v1alpha::isRemote(*device) && !device->spec.provisioner.empty())
       stores.remoteProvisioners.set(device->spec.provisioner, true);
