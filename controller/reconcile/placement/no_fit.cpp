@@ -10,6 +10,7 @@
 #include "controller/reconcile/placement/unschedulable_report.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/scheduler/first_available.h"
+#include "controller/scheduler/remedies/unit_question.h"
 
 namespace egpu::reconcile {
 
@@ -71,8 +72,8 @@ Outcome UnschedulableReport::noFit(const NoFit& found) {
   if (auto rest = context_.cluster.queries().withheldText(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = context_.cluster.queries().reservationText(uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
-  const bool hasHint = why.find("gpu-memory without a unit") != std::string::npos;
-  if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hasHint && !hint.empty())
+  const bool asksForUnit = why.find(scheduler::kUnitQuestion) != std::string::npos;
+  if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !asksForUnit && !hint.empty())
     why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   const auto delay =

@@ -12,6 +12,7 @@
 #include "controller/scheduler/remedies/each_node.h"
 #include "controller/scheduler/remedies/freeing.h"
 #include "controller/scheduler/remedies/instances.h"
+#include "controller/scheduler/remedies/unit_question.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
 
@@ -214,7 +215,7 @@ class Searching {
     if (!ownMemory() || !request_.memoryAssumedGiB) return {};
     const int64_t memory = request_.perCard.memory / (kGiB / kMiB);
     if (!fitsWith([](Request& r, int64_t bytes) { r.perCard.memory = bytes; }, memory)) return {};
-    return "; gpu-memory without a unit counts GiB: was " + v1alpha::formatBytes(memory) + each + " meant?";
+    return "; " + std::string(kUnitQuestion) + v1alpha::formatBytes(memory) + each + " meant?";
   }
 
   /// If no single reduction is enough: reduces compute and memory in proportion, then raises each as far as possible.
