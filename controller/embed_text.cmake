@@ -1,13 +1,21 @@
 # egpu_string_literal(TEXT OUT): sets OUT to TEXT as adjacent raw C++ literals, because compilers limit the length of a
-# literal. TEXT must not contain )egpu_text".
+# literal. A literal ends with a line if possible, because a cut at any byte can be within a character of UTF-8. TEXT
+# must not contain )egpu_text".
 function(egpu_string_literal text out)
   set(result "")
   string(LENGTH "${text}" length)
   set(at 0)
   while(at LESS length)
     string(SUBSTRING "${text}" ${at} 12000 piece)
+    string(FIND "${piece}" "\n" last REVERSE)
+    math(EXPR size "${last} + 1")
+    if(size GREATER 0)
+      string(SUBSTRING "${piece}" 0 ${size} piece)
+    else()
+      string(LENGTH "${piece}" size)
+    endif()
     string(APPEND result "R\"egpu_text(${piece})egpu_text\"\n")
-    math(EXPR at "${at} + 12000")
+    math(EXPR at "${at} + ${size}")
   endwhile()
   set(${out} "${result}" PARENT_SCOPE)
 endfunction()
