@@ -85,15 +85,16 @@ TEST(Chain, OfARemoteDeviceNeedsNeitherCardsNorNode) {
   auto e = bound();
   auto& c = e.claims[0];
   c.claim["status"] = {{"phase", "Bound"}, {"elasticGPUName", "egpu-u"}};
-  c.device["spec"] = {{"remote", {{"endpoint", "10.0.0.1:7000"}}}};
+  c.device["spec"] = {{"remote", {{"endpoint", "https://user:SECRET@10.0.0.1:7000/gpu?key=SECRET"}}}};
   c.cards.clear();
   c.node = nullptr;
   const auto done = chainsOf(e).front();
   EXPECT_EQ(done.stopsAt, -1);
   EXPECT_THAT(done.steps[3].message, HasSubstr("uses no card"));
   EXPECT_EQ(std::count_if(done.steps.begin(), done.steps.end(),
-                          [](const auto& step) { return step.message == "Bound: 10.0.0.1:7000"; }),
-            1);
+                          [](const auto& step) { return step.message == "Bound: https://10.0.0.1:7000"; }),
+            1)
+      << "without parts that can be secrets";
   c.claim["status"] = {{"phase", "Pending"},
                        {"conditions", Json::array({condition("Bound", "False", "NoFit", "pool p is full")})}};
   c.device["spec"]["remote"] = Json::object();

@@ -51,5 +51,12 @@ TEST(RedactedObject, RetainsNamesAndOurAnnotations) {
   EXPECT_THAT(text, HasSubstr("\"example.com/x\":\"<removed>\""));
 }
 
+TEST(RedactedObject, AnAddressOfARemoteDeviceHasItsHostOnly) {
+  const Json device = {{"spec", {{"remote", {{"endpoint", "https://10.0.0.1:7000/SECRET?x=SECRET"}}}}}};
+  const auto text = redacted(device).dump();
+  EXPECT_THAT(text, Not(HasSubstr("SECRET")));
+  EXPECT_THAT(text, HasSubstr("https://10.0.0.1:7000"));
+}
+
 }  // namespace
 }  // namespace egpu::kubectl

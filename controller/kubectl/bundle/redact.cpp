@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "api/v1alpha/remote.h"
+
 namespace egpu::kubectl {
 
 namespace {
@@ -56,6 +58,8 @@ void walk(Json& value) {
       if ((key == "containers" || key == "initContainers" || key == "ephemeralContainers") && child.is_array())
         for (auto& container : child)
           if (container.is_object()) redactContainer(container);
+      if (key == "remote" && !textAt(child, {"endpoint"}).empty())
+        child["endpoint"] = v1alpha::withoutSecrets(textAt(child, {"endpoint"}));
       if (key == "parameters" && child.is_object())
         for (auto& [name, parameter] : child.items())
           if (isTellingName(name)) parameter = kRemoved;

@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/remote.h"
 #include "controller/base/timestamp.h"
 #include "controller/kubectl/output.h"
 
@@ -154,7 +155,9 @@ bool isOnAnyNode(const ClaimEvidence& c) {
   return !at(c.device, {"spec", "remote"}).is_null() && textAt(c.device, {"spec", "nodeName"}).empty();
 }
 
-std::string endpointOf(const ClaimEvidence& c) { return textAt(c.device, {"spec", "remote", "endpoint"}); }
+std::string endpointOf(const ClaimEvidence& c) {
+  return v1alpha::withoutSecrets(textAt(c.device, {"spec", "remote", "endpoint"}));
+}
 
 ChainStep decisionStep(const ClaimEvidence& c) {
   ChainStep step{.step = "decision"};
