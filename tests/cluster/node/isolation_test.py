@@ -14,6 +14,7 @@ import contextlib
 import json
 import pathlib
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -127,6 +128,10 @@ def check_mig(tenant):
         profile = next(each for each in machine()["devices"][MIG_PLACE]["migProfiles"] if each["name"] == PROFILE)
         report.check(f"{name}: memory and SMs are those of the profile",
                      (seen["cuda"][0]["total"], seen["cuda"][0]["sms"]) == (profile["memoryMib"] * MIB, profile["sms"]), seen)
+        series = re.search(f'^elasticgpu_mig_instance_info{{(.*claim="{name}".*)}} 1$', ground.node.ask_agent("/metrics")[1], re.MULTILINE)
+        labels = dict(re.findall(r'(\w+)="([^"]*)"', series[1] if series else ""))
+        report.check(f"{name}: a metric of the agent names the instance", (labels.get("mig_uuid"), labels.get("UUID")) == (given, machine()["devices"][MIG_PLACE]["uuid"])
+                     and int(labels["GPU_I_ID"]) in range(1, 8), labels)
         uuids.add(given)
     report.check("the claims have different instances", len(uuids) == 2, uuids)
     for name in ("mig-1", "mig-2"):
