@@ -23,6 +23,8 @@ CAPS_MAJOR = 196  # not used by the kernel
 CAPABILITIES = "/run/mig-minors"  # on the node and in containers
 INSTANCES = f"{real_node.STATE}/fake-instances"  # where plugins may write
 PROFILE = "1g.5gb"
+# Calls before which a GPU instance has no compute instance. They take longer, so that kills come there.
+HALF_MADE, HALF_MADE_MS = ("nvmlGpuInstanceCreateComputeInstance", "nvmlGpuInstanceDestroy"), 300
 SMS = 108  # of an A100
 # guide/isolation.md: status.isolation by the value of the class parameter.
 PROMISED = {
@@ -43,7 +45,7 @@ def machine():
     cards.append(cards[0] | {"uuid": "GPU-a1000000-0000-4000-8000-000000000004", "minor": 4, "pci": "0000:e1:00.0"})
     # The driver has memory limits, so that only the machine's cgroups are an obstacle to the mode driver.
     return {"driver": plain["driver"], "cuda": plain["cuda"], "deviceNodes": True, "capabilities": CAPABILITIES,
-            "memoryLimits": "dmem", "devices": cards}
+            "memoryLimits": "dmem", "devices": cards, "slow": dict.fromkeys(HALF_MADE, HALF_MADE_MS)}
 
 
 def minors_of_capabilities(cards):
