@@ -304,7 +304,8 @@ agent::usage::Usage Agent::learned(const std::vector<agent::usage::Reading>& rea
 
 std::string Agent::metricsText() {
   const base::MutexLock lock(scrape_);
-  series_.show(attributed(cards_.readings()));
+  const auto state = options_.pluginState.empty() ? AgentOptions().pluginState : options_.pluginState;
+  series_.show(attributed(cards_.readings()), agent::usage::migInstances(state, agent::bootIdOf(kProc)));
   metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
   process_.update(metrics_);
   return metrics_.text();

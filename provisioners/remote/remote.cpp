@@ -28,6 +28,7 @@ using egpu::remote::readPool;
 using egpu::remote::Renewal;
 
 constexpr const char* kEndpointVariable = "ELASTICGPU_REMOTE_ENDPOINT";
+constexpr const char* kMode = "remote";  // isolation mode
 
 /// Splits "host:container, host:container".
 Status readMounts(const std::string& text, std::vector<std::pair<std::string, std::string>>& out) {
@@ -95,7 +96,7 @@ class Remote final : public Provisioner {
 
   Status provision(Call& call, const Device& device) override {
     if (Status status = check(device); status.code != EGPU_OK) return status;
-    call.isolation({"remote", "None", "None", "Soft"});
+    call.isolation({kMode, "None", "None", "Soft"});
     if (!hasPool(device.parameters) && device.source.endpoint.empty())
       return invalid(
           "the class has no parameter pool, and no ElasticGPU of the class with remote.endpoint is Available, large "
@@ -178,6 +179,7 @@ class Remote final : public Provisioner {
       return status;
     call.env("ELASTICGPU_DEVICE", device.device);
     call.env("ELASTICGPU_CLAIM", device.claim);
+    call.env("ELASTICGPU_ISOLATION", kMode);
     call.env(kEndpointVariable, device.source.endpoint);
     call.env(parameter(device.parameters, "endpointVariable", kEndpointVariable), device.source.endpoint);
     for (const auto& [from, to] : mounts) call.mount(from, to);

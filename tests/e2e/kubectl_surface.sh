@@ -175,7 +175,7 @@ create_and_get() {
   bad create -f - <<<"$claim"; says 'AlreadyExists'
   good apply -f - <<<"$pod"; says 'pod/cuda created'
   good get egpuc -n surface; says '^NAME +STATUS +NODE +CORE +MEMORY +CLASS +REASON +AGE' '^one '; quiet 'MESSAGE'
-  good get egpuc -n surface -o wide; says 'MEMORY +USED +ISOLATION +MEMORY-LIMIT +COMPUTE-LIMIT +CLASS' 'ELASTICGPU +MESSAGE'
+  good get egpuc -n surface -o wide; says 'MEMORY +USED +ISOLATION +MEMORY-LIMIT +MANAGED-MEMORY +COMPUTE-LIMIT +CLASS' 'ELASTICGPU +MESSAGE'
   good get egpu; says 'No resources found'
   good get egpuc -A; says '^NAMESPACE +NAME' '^surface +one '
   good get egpuc,egpuclass -n surface; says '^elasticgpuclaim.elasticgpu.io/one ' '^elasticgpuclass.elasticgpu.io/share '

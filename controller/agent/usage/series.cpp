@@ -34,12 +34,21 @@ void Series::showClaim(Shown& now, const ClaimUse& claim) {
   if (claim.core > 0) set(now, "elasticgpu_claim_core_limit_ratio", static_cast<double>(claim.core) / kMilli, labels);
 }
 
-void Series::show(const Usage& usage) {
+void Series::show(const Usage& usage, const std::vector<MigInstance>& instances) {
   Shown now;
   for (const auto& card : usage.cards) showCard(now, card);
   const auto shown = std::min(usage.claims.size(), kMaxSeries);
   for (std::size_t i = 0; i < shown; ++i) showClaim(now, usage.claims[i]);
   set(now, "elasticgpu_claim_series_left_out", static_cast<double>(usage.claims.size() - shown), {});
+  // dcgm-exporter has the labels UUID and GPU_I_ID, and no label with the claim of an instance.
+  for (const auto& each : instances)
+    set(now, "elasticgpu_mig_instance_info", 1,
+        {{"UUID", each.card},
+         {"GPU_I_ID", each.gpuInstance},
+         {"mig_uuid", each.uuid},
+         {"profile", each.profile},
+         {"namespace", each.namespace_},
+         {"claim", each.claim}});
   for (const auto& [name, labels] : shown_)
     if (now.count({name, labels}) == 0) metrics_.forget(name, labels);
   shown_ = std::move(now);

@@ -5,7 +5,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "controller/agent/usage/mig_instances.h"
 #include "controller/agent/usage/usage.h"
 #include "controller/base/metrics.h"
 
@@ -21,9 +23,9 @@ class Series {
   /// `metrics` must outlive this object.
   Series(base::Metrics& metrics, std::string node) : metrics_(metrics), node_(std::move(node)) {}
 
-  /// Exports `usage`, and removes series that were exported earlier but are not part of it. Unknown values have no
-  /// series.
-  void show(const Usage& usage);
+  /// Exports usage and instances, and removes series that were exported earlier but are not part of them. Unknown
+  /// values have no series.
+  void show(const Usage& usage, const std::vector<MigInstance>& instances = {});
 
  private:
   using Shown = std::set<std::pair<std::string, base::MetricLabels>>;

@@ -69,6 +69,7 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_claim_memory_limit_bytes", "Bytes of a card that a claim was granted."},
     {"elasticgpu_claim_core_limit_ratio", "Fraction of a card's compute that a claim was granted, 0 to 1."},
     {"elasticgpu_claim_series_left_out", "Claims' pods on cards that are not shown: a node shows 1,024."},
+    {"elasticgpu_mig_instance_info", "1, labelled with a MIG instance and the claim that has it."},
     {"elasticgpu_build_info", "1, labelled with the running version."},
     {"elasticgpu_longest_step_seconds", "Longest time that a worker has spent on its current key."},
     {"process_cpu_seconds_total", "Total user and system CPU time spent in seconds."},

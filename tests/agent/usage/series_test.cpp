@@ -63,6 +63,17 @@ TEST(SeriesTest, CardsAndClaimsHaveTheLabelsThatJoin) {
                        }));
 }
 
+TEST(SeriesTest, AnInstanceIsNamedUntilItIsDestroyed) {
+  Shown shown;
+  Series series(shown, "n1");
+  series.show({}, {{"GPU-A", "7", "MIG-a", "1g.5gb", "ns", "train"}});
+  EXPECT_EQ(shown.all.at("elasticgpu_mig_instance_info GPU_I_ID=7 UUID=GPU-A claim=train mig_uuid=MIG-a namespace=ns "
+                         "profile=1g.5gb"),
+            1);
+  series.show({});
+  EXPECT_EQ(shown.of("elasticgpu_mig_instance_info"), 0u);
+}
+
 TEST(SeriesTest, WhatHoldsNoMoreDisappears) {
   Shown shown;
   Series series(shown, "n1");

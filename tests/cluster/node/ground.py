@@ -61,12 +61,12 @@ class Ground:
     def device(self, claim):
         return self.admin.get(f"{GPUS}/{self.admin.get(f'{claims()}/{claim}')['status']['elasticGPUName']}")
 
-    def put_limiter(self):
+    def put_limiter(self, library=b"a library\n"):
         """Creates the folder that hami-core requires from the operator, as gpushare's README describes, with the operator's files. Returns the folder."""
         folder = f"{real_node.STATE}/hami-core"
         self.node.namespaces.run("install", "-d", "-g", "61184", "-m", "1775", folder)
-        for name, text in (("libvgpu.so", "a library\n"), ("ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")):
-            self.node.namespaces.path(f"{folder}/{name}").write_text(text)
+        for name, content in (("libvgpu.so", library), ("ld.so.preload", b"/usr/local/vgpu/libvgpu.so\n")):
+            self.node.namespaces.path(f"{folder}/{name}").write_bytes(content)
         return folder
 
     def delete(self, *names):

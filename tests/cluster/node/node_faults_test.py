@@ -9,12 +9,9 @@ VERSION: the kubelet's, 1.34, independent of the rest of the cluster. --only: th
 
 import contextlib
 import copy
-import ctypes
 import os
 import pathlib
-import select
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -33,6 +30,7 @@ from client import CLASSES, GPUS, PATIENCE, Report, claims, pods, until
 from ground import FILE, GIB, Ground, check_away, logs_if_it_fails, prepare_cluster, running_containers
 from processes import used
 from tcp_gate import Gate, Loop
+from watch import DELETE, MOVED_TO, Watch
 
 MOCK = "mock.provisioner.elasticgpu.io"
 SLOW = 2000  # milliseconds of a step of the mock, long enough to kill a process in it; a mount may take 10 s
@@ -43,38 +41,6 @@ AWAY = int(os.environ.get("EGPU_API_AWAY", "40"))
 STAYS = [{"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"} for each in ("unreachable", "not-ready")]
 CDI = "/run/cdi"
 CARDS = [each["uuid"].lower() for each in FILE]  # names of the cards' objects, in NVML's order
-IN_MOVED_TO, IN_DELETE, IN_NONBLOCK = 0x80, 0x200, 0x800
-
-
-class Watch:
-    """Reports changes of a folder's files immediately."""
-
-    def __init__(self, folder):
-        libc = ctypes.CDLL(None, use_errno=True)
-        self.fd = libc.inotify_init1(IN_NONBLOCK)
-        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(folder), IN_MOVED_TO | IN_DELETE) < 0:
-            raise OSError(ctypes.get_errno(), f"inotify: {folder}")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.close(self.fd)
-
-    def wait(self, kind, ending, patience=120):
-        """Blocks until a file with that name ending is renamed to its name (IN_MOVED_TO) or deleted (IN_DELETE)."""
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            if not select.select([self.fd], [], [], 1)[0]:
-                continue
-            events, at = os.read(self.fd, 1 << 16), 0
-            while at < len(events):
-                _, mask, _, length = struct.unpack_from("iIII", events, at)
-                name = events[at + 16:at + 16 + length].rstrip(b"\0").decode()
-                if mask & kind and name.endswith(ending):
-                    return
-                at += 16 + length
-        raise AssertionError(f"no {ending} within {patience} s")
 
 
 def port_of(cluster):
@@ -330,7 +296,7 @@ def killed_once(ground, who, name):
     ground.binds(name)
     with Watch(ground.node.folder / CDI.lstrip("/")) as watch:
         ground.pod(name, {"main": [name]})
-        watch.wait(IN_MOVED_TO, ".json")
+        watch.wait(MOVED_TO, ".json")
         ground.node.kill(who)
     ground.node.restart(who)
     ground.runs(name)
@@ -356,7 +322,7 @@ def check_steps(ground):
     gone = [*killed_unpreparing(ground, "agent"), *killed_unpreparing(ground, "kubelet")]
     with Watch(node.folder / CDI.lstrip("/")) as watch:
         ground.admin.delete(f"{pods()}/not-answered")
-        watch.wait(IN_DELETE, ".part")
+        watch.wait(DELETE, ".part")
         node.kill("agent")
     node.restart("agent")
     until("the pod is gone", lambda: not ground.admin.exists(f"{pods()}/not-answered"))
