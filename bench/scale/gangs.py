@@ -11,6 +11,7 @@ def gang_of_pods(options):
     size = options.scaled(512, least=2)
     with options.server(NodeGroup(options.scaled(NODES))) as server:
         server.create_class(gpu_class("whole", "WaitForFirstConsumer"))
+        server.rest()  # the first status of each card is a write: eight per pod
         decided = server.metric("elasticgpu_decision_seconds_sum")
         with Watch(server, pods(), {"running": is_running}) as watch, Watch(server, claims(), {"made": lambda _: True}) as made, \
                 Watch(server, GPUS, {"device": lambda found: "card" not in found["spec"]}) as devices:
