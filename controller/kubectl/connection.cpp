@@ -101,7 +101,9 @@ base::Result<std::unique_ptr<Connection>> Connection::open(const ClientFlags& fl
 }
 
 base::Status Connection::connect() {
-  auto transport = kube::curlTransport(endpoint_, clock_);
+  kube::CurlOptions options;
+  options.http2 = false;  // the statically linked program has none
+  auto transport = kube::curlTransport(endpoint_, clock_, options);
   if (!transport) return transport.status();
   transport_ = std::move(*transport);
   client_ = std::make_unique<kube::Client>(*transport_, clock_, random_, metrics_, clientOptions());

@@ -1,6 +1,6 @@
 """Runs `kubectl egpu` with the real kubectl on the embedded API server, as a user and as a tenant would.
 
-  plugin_test.py BIN_DIR"""
+  plugin_test.py BIN_DIR [PROGRAM]   default: kubectl-egpu"""
 import csv
 import datetime
 import glob
@@ -83,9 +83,12 @@ with open(os.path.join(ROOT, "manifests", "samples", "workloads", "classes.yaml"
 class Egpu:
     """Runs `kubectl egpu` with the plugin in kubectl's PATH."""
 
-    def __init__(self, r, kubectl, bin_dir):
+    def __init__(self, r, kubectl, program, folder):
         self.r, self.kubectl = r, kubectl
-        kubectl.env["PATH"] = os.path.realpath(bin_dir) + os.pathsep + kubectl.env["PATH"]
+        os.mkdir(folder)
+        for name in ("kubectl-egpu", "kubectl_complete-egpu"):
+            os.symlink(program, os.path.join(folder, name))
+        kubectl.env["PATH"] = folder + os.pathsep + kubectl.env["PATH"]
 
     def run(self, *args, stdin=None, env=None):
         data = stdin.encode() if isinstance(stdin, str) else stdin
@@ -506,7 +509,7 @@ def documents(r):
     r.check("k9s' shortcuts are unique", len({(p["shortCut"], s) for p in plugins.values() for s in p["scopes"]}) == sum(len(p["scopes"]) for p in plugins.values()))
 
 
-def main(bin_dir):
+def main(bin_dir, program="kubectl-egpu"):
     r = Report()
     journal = tempfile.mkdtemp(prefix="egpu-bill-")
     PLACES["FOLDER"] = os.path.join(journal, "journal")
@@ -514,7 +517,7 @@ def main(bin_dir):
     front = None
     try:
         kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
-        e = Egpu(r, kubectl, bin_dir)
+        e = Egpu(r, kubectl, os.path.join(os.path.realpath(bin_dir), program), os.path.join(s.work, "path"))
         kubectl.ok("create", "namespace", "team-b")
         kubectl.ok("apply", "-f", "-", stdin=CLASSES)
         kubectl.ok("apply", "-f", "-", stdin=claim("small", 30) + claim("large", 500) + claim("classless", 10, "none") + claim("theirs", 10, "share", "team-b"))
@@ -546,4 +549,4 @@ def main(bin_dir):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

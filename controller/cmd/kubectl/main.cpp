@@ -1,5 +1,8 @@
 // kubectl-egpu: converts flags to options; one verb per invocation. kubectl runs it as `kubectl egpu VERB`.
 #include <CLI/CLI.hpp>
+#ifdef EGPU_STATIC
+#include <nss.h>
+#endif
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -223,7 +226,16 @@ bool isVerb(const CLI::App& app, const std::string& name) {
   return false;
 }
 
+/// A statically linked program cannot load the system's modules for other sources of names, such as systemd's.
+void limitNameSources() {
+#ifdef EGPU_STATIC
+  __nss_configure_lookup("hosts", "files dns");
+  __nss_configure_lookup("passwd", "files");
+#endif
+}
+
 int execute(int argc, char** argv) {
+  limitNameSources();
   egpu::base::log::configure(egpu::base::log::Level::off, false);
   CLI::App app{"Asks about GPUs of Elastic GPU, with your own rights at the API server"};
   app.name("kubectl egpu");
