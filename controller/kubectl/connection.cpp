@@ -3,6 +3,7 @@
 #include <ctime>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
 #include "controller/base/timestamp.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/kubeconfig.h"
@@ -59,6 +60,15 @@ std::string textAt(const Json& object, std::initializer_list<std::string_view> p
 int64_t numberAt(const Json& object, std::initializer_list<std::string_view> path, int64_t otherwise) {
   const Json& value = at(object, path);
   return value.is_number() ? value.get<int64_t>() : otherwise;
+}
+
+std::string withoutKind(const std::string& name, std::string_view singular) {
+  const auto slash = name.find('/');
+  if (slash == std::string::npos) return name;
+  std::string_view kind(name.data(), slash);
+  const std::string group = "." + std::string(v1alpha::keys::kGroup);
+  if (kind.ends_with(group)) kind.remove_suffix(group.size());
+  return kind == singular || kind == std::string(singular) + "s" ? name.substr(slash + 1) : name;
 }
 
 std::string nameOf(const Json& object) { return textAt(object, {"metadata", "name"}); }
