@@ -93,10 +93,9 @@ base::Result<std::unique_ptr<Connection>> Connection::open(const ClientFlags& fl
   auto endpoint = kube::loadEndpoint({flags.kubeconfig, flags.context}, kube::Environment::process());
   if (!endpoint) return endpoint.status();
   if (!flags.server.empty()) endpoint->server = flags.server;
-  if (!flags.token.empty()) {
+  if (!flags.token.empty()) {  // with a client certificate, too, the API server would not read the token
+    endpoint = kube::withoutCredentials(std::move(*endpoint));
     endpoint->token = flags.token;
-    endpoint->tokenFile.clear();
-    endpoint->exec.reset();
   }
   if (!flags.asUser.empty()) {
     endpoint->impersonateUser = flags.asUser;

@@ -26,7 +26,7 @@ kind: Config
 current-context: it
 contexts: [{{name: it, context: {{cluster: it, user: it}}}}]
 clusters: [{{name: it, cluster: {{server: "https://{name}:{port}", certificate-authority: /authority.pem}}}}]
-users: [{{name: it, user: {{token: none}}}}]
+users: [{{name: it, user: {{client-certificate: /authority.pem, client-key: /key.pem}}}}]
 """
 
 
@@ -59,20 +59,21 @@ def copy(source, target, host=b""):
         pass
 
 
-def serve_tls(listener, context, port):
-    """Forwards each connection to the port, without TLS."""
+def serve_tls(listener, context, port, certified):
+    """Forwards each connection to the port, without TLS. Notes whether the client has a certificate."""
     while True:
         client, _ = listener.accept()
         try:
             plain = context.wrap_socket(client, server_side=True)
         except OSError:
             continue
+        certified.append(bool(plain.getpeercert()))
         server = socket.create_connection(("127.0.0.1", port))
         for each in ((plain, server, f"{NAME}:{listener.getsockname()[1]}".encode()), (server, plain)):
             threading.Thread(target=copy, args=each, daemon=True).start()
 
 
-def start(server, work, asked):
+def start(server, work, asked, certified):
     """Starts the servers of names and of TLS. Returns the port of the latter."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind((RESOLVER, 53))
@@ -82,16 +83,19 @@ def start(server, work, asked):
                     "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", key, "-out", certificate], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
+    context.load_verify_locations(certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
     listener = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=serve_tls, args=(listener, context, int(server.rsplit(":", 1)[1])), daemon=True).start()
+    threading.Thread(target=serve_tls, args=(listener, context, int(server.rsplit(":", 1)[1]), certified), daemon=True).start()
     return listener.getsockname()[1]
 
 
-def prepare(root, program, certificate, port):
-    """Fills the folder with the program and four text files. nsswitch.conf names modules that only a program with shared libraries can load."""
+def prepare(root, program, work, port):
+    """Fills the folder with the program and text files. nsswitch.conf names modules that only a program with shared libraries can load."""
     os.makedirs(os.path.join(root, "etc"))
     shutil.copy(program, os.path.join(root, "kubectl-egpu"))
-    shutil.copy(certificate, os.path.join(root, "authority.pem"))
+    for name in ("authority.pem", "key.pem"):
+        shutil.copy(os.path.join(work, name), os.path.join(root, name))
     for path, text in (("etc/resolv.conf", f"nameserver {RESOLVER}\n"), ("etc/nsswitch.conf", "hosts: resolve [!UNAVAIL=return] files mdns4\npasswd: systemd\n"),
                        ("kubeconfig", KUBECONFIG.format(name=NAME, port=port)), ("other", KUBECONFIG.format(name="unknown.egpu.test", port=port))):
         with open(os.path.join(root, path), "w", encoding="utf-8") as file:
@@ -105,7 +109,7 @@ def linked(r, program):
     r.check("ldd reports it", re.search("statically linked|not a dynamic executable", loaded.stdout + loaded.stderr), loaded)
 
 
-def asks(r, root, asked):
+def asks(r, root, asked, certified):
     chroot = shutil.which("chroot", path="/usr/sbin:/usr/bin")
 
     def egpu(*words):
@@ -115,11 +119,14 @@ def asks(r, root, asked):
     shown = egpu("map", "--kubeconfig", "/kubeconfig")
     r.check("the map, over TLS", shown.returncode == 0 and shown.stdout.count("T4") == 4, shown)
     r.check("the name was asked of the DNS server", asked)
+    r.check("with the certificate of the kubeconfig", certified and all(certified), certified)
+    certified.clear()
+    egpu("map", "--kubeconfig", "/kubeconfig", "--token", "other")
+    r.check("--token replaces the certificate", certified and not any(certified), certified)
     refused = egpu("map", "--kubeconfig", "/other")
     r.check("an unknown name", refused.returncode == 1 and "unknown.egpu.test" in refused.stderr, refused)
-    os.unlink(os.path.join(root, "authority.pem"))
     shutil.copy("/etc/ssl/certs/ca-certificates.crt", os.path.join(root, "authority.pem"))
-    refused = egpu("map", "--kubeconfig", "/kubeconfig")
+    refused = egpu("map", "--kubeconfig", "/kubeconfig", "--token", "other")
     r.check("a certificate of another authority", refused.returncode == 1 and "certificate" in refused.stderr, refused)
 
 
@@ -135,15 +142,15 @@ def main(bin_dir):
     try:
         with open(s.kubeconfig, encoding="utf-8") as file:
             server = re.search(r"server: (\S+)", file.read()).group(1)
-        asked = []
+        asked, certified = [], []
         try:
-            port = start(server, work, asked)
+            port = start(server, work, asked, certified)
         except OSError as why:
             print(f"skipped: {RESOLVER}:53: {why}")
             return SKIPPED
         root = os.path.join(work, "root")
-        prepare(root, program, os.path.join(work, "authority.pem"), port)
-        asks(r, root, asked)
+        prepare(root, program, work, port)
+        asks(r, root, asked, certified)
     finally:
         s.clean()
         shutil.rmtree(work)
