@@ -1,6 +1,6 @@
 """Runs `kubectl egpu` with the real kubectl on the embedded API server, as a user and as a tenant would.
 
-  plugin_test.py BIN_DIR [PROGRAM]   default: kubectl-egpu"""
+  plugin_test.py BIN_DIR"""
 import csv
 import datetime
 import glob
@@ -92,12 +92,9 @@ spec: {remote: {endpoint: 10.0.0.9:7000}, provisioner: remote.provisioner.elasti
 class Egpu:
     """Runs `kubectl egpu` with the plugin in kubectl's PATH."""
 
-    def __init__(self, r, kubectl, program, folder):
+    def __init__(self, r, kubectl, bin_dir):
         self.r, self.kubectl = r, kubectl
-        os.mkdir(folder)
-        for name in ("kubectl-egpu", "kubectl_complete-egpu"):
-            os.symlink(program, os.path.join(folder, name))
-        kubectl.env["PATH"] = folder + os.pathsep + kubectl.env["PATH"]
+        kubectl.env["PATH"] = os.path.realpath(bin_dir) + os.pathsep + kubectl.env["PATH"]
 
     def run(self, *args, stdin=None, env=None):
         data = stdin.encode() if isinstance(stdin, str) else stdin
@@ -532,7 +529,7 @@ def documents(r):
     r.check("k9s' shortcuts are unique", len({(p["shortCut"], s) for p in plugins.values() for s in p["scopes"]}) == sum(len(p["scopes"]) for p in plugins.values()))
 
 
-def main(bin_dir, program="kubectl-egpu"):
+def main(bin_dir):
     r = Report()
     journal = tempfile.mkdtemp(prefix="egpu-bill-")
     PLACES["FOLDER"] = os.path.join(journal, "journal")
@@ -540,7 +537,7 @@ def main(bin_dir, program="kubectl-egpu"):
     front = None
     try:
         kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
-        e = Egpu(r, kubectl, os.path.join(os.path.realpath(bin_dir), program), os.path.join(s.work, "path"))
+        e = Egpu(r, kubectl, bin_dir)
         kubectl.ok("create", "namespace", "team-b")
         kubectl.ok("apply", "-f", "-", stdin=CLASSES)
         kubectl.ok("apply", "-f", "-", stdin=claim("small", 30) + claim("large", 500) + claim("classless", 10, "none") + claim("theirs", 10, "share", "team-b"))
@@ -572,4 +569,4 @@ def main(bin_dir, program="kubectl-egpu"):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1]))

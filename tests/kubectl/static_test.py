@@ -135,7 +135,7 @@ def main(bin_dir):
         print("skipped: chroot needs root")
         return SKIPPED
     r = Report()
-    program = os.path.join(bin_dir, "kubectl-egpu-static")
+    program = os.path.join(bin_dir, "kubectl-egpu")
     linked(r, program)
     work = tempfile.mkdtemp(prefix="egpu-static-")
     s = Standalone(bin_dir, NODES)
