@@ -224,7 +224,8 @@ std::optional<FieldError> validateAmounts(const StringMap& annotations) {
         field(other),
         "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, mig, model, isolation and priority"};
   if (!any) return std::nullopt;
-  if (const auto it = annotations.find(annotation(kMig)); it != annotations.end() && !namesInstances(it->second))
+  if (const auto it = annotations.find(annotation(kMig));
+      it != annotations.end() && (!namesInstances(it->second) || it->second.find('+') != std::string::npos))
     return FieldError{field(it->first), "must be a number, x and a MIG profile, such as 2x1g.10gb, with '.' for '+'"};
   if (const auto none = emptyOne(annotations); none != annotation("class") && !none.empty())
     return FieldError{field(none), "is empty: give a value, or leave the annotation out"};

@@ -64,7 +64,7 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
     if (!parts.known()) {
       errors.push_back({requestField(key),
                         "unknown key: use <provisioner>/ or elasticgpu.io/ with gpu, gpu-core, gpu-memory, tflops or "
-                        "mig-<profile>"});
+                        "mig-<profile>, with . for + in the profile (mig-1g.10gb.me)"});
       continue;
     }
     if (!parts.common()) {

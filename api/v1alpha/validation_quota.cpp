@@ -36,7 +36,9 @@ void checkAmounts(const std::string& map, const StringMap& amounts, FieldErrors&
     };
     if (key != keys::kGpu && key != keys::kGpuCore && key != keys::kGpuMemory && key != keys::kTflops &&
         key != keys::kClaims && !(rules::isMigResource(key) && key.size() <= kMaxMigKey)) {
-      refuse("unknown key: use gpu, gpu-core, gpu-memory, tflops, claims or mig-<profile>");
+      refuse(
+          "unknown key: use gpu, gpu-core, gpu-memory, tflops, claims or mig-<profile>, with . for + in the profile "
+          "(mig-1g.10gb.me)");
       continue;
     }
     const auto amount = rules::quantityOf(text);

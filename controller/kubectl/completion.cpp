@@ -7,6 +7,7 @@
 #include "controller/billing/bill.h"
 #include "controller/kubectl/connection.h"
 #include "controller/kubectl/output.h"
+#include "controller/kubectl/why/evidence.h"
 
 namespace egpu::kubectl {
 
@@ -51,6 +52,8 @@ bool addValues(Words& out, const std::string& flag, const std::vector<std::strin
     for (const char* each : {"wide", "json", "yaml"}) out.words.emplace_back(each, "");
     if (args.front() == "bill")
       for (const char* each : {"csv", "opencost"}) out.words.emplace_back(each, "");
+    if (args.front() == "map")
+      for (const char* each : {"bars", "backendai"}) out.words.emplace_back(each, "");
   } else if (flag == "--by") {
     for (const auto& each : billing::BillFields::names()) out.words.emplace_back(each, "");
   } else if (flag == "--color") {
@@ -73,10 +76,22 @@ bool addValues(Words& out, const std::string& flag, const std::vector<std::strin
   return true;
 }
 
+/// Names of pods and claims, or of one kind if it is named: "pod/" before the name, or as the word before.
+void addSubjects(Words& out, const std::vector<std::string>& args) {
+  const auto& last = args.back();
+  const auto slash = last.find('/');
+  const bool prefixed = slash != std::string::npos;
+  const auto kind = prefixed ? last.substr(0, slash) : args[args.size() - 2];
+  const auto subject = subjectKindOf(kind);
+  if (prefixed && subject.empty()) return;
+  const auto prefix = prefixed ? kind + "/" : "";
+  if (subject != "pod") addNames(out, args, kOurs, "elasticgpuclaims", true, {}, prefix);
+  if (subject != "claim") addNames(out, args, "v1", "pods", true, {}, prefix);
+}
+
 void addPositionals(Words& out, const std::string& verb, const std::vector<std::string>& args) {
   if (verb == "why") {
-    addNames(out, args, kOurs, "elasticgpuclaims", true);
-    addNames(out, args, "v1", "pods", true);
+    addSubjects(out, args);
   } else if (verb == "top" || verb == "try") {
     addNames(out, args, kOurs, "elasticgpuclaims", true);
   } else if (verb == "fit") {

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
 #include "controller/base/timestamp.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/kubeconfig.h"
@@ -61,6 +62,15 @@ int64_t numberAt(const Json& object, std::initializer_list<std::string_view> pat
   return value.is_number() ? value.get<int64_t>() : otherwise;
 }
 
+std::string withoutKind(const std::string& name, std::string_view singular) {
+  const auto slash = name.find('/');
+  if (slash == std::string::npos) return name;
+  std::string_view kind(name.data(), slash);
+  const std::string group = "." + std::string(v1alpha::keys::kGroup);
+  if (kind.ends_with(group)) kind.remove_suffix(group.size());
+  return kind == singular || kind == std::string(singular) + "s" ? name.substr(slash + 1) : name;
+}
+
 std::string nameOf(const Json& object) { return textAt(object, {"metadata", "name"}); }
 
 std::string pathOf(std::string_view groupVersion, std::string_view space, std::string_view plural,
@@ -83,10 +93,9 @@ base::Result<std::unique_ptr<Connection>> Connection::open(const ClientFlags& fl
   auto endpoint = kube::loadEndpoint({flags.kubeconfig, flags.context}, kube::Environment::process());
   if (!endpoint) return endpoint.status();
   if (!flags.server.empty()) endpoint->server = flags.server;
-  if (!flags.token.empty()) {
+  if (!flags.token.empty()) {  // with a client certificate, too, the API server would not read the token
+    endpoint = kube::withoutCredentials(std::move(*endpoint));
     endpoint->token = flags.token;
-    endpoint->tokenFile.clear();
-    endpoint->exec.reset();
   }
   if (!flags.asUser.empty()) {
     endpoint->impersonateUser = flags.asUser;
@@ -101,7 +110,9 @@ base::Result<std::unique_ptr<Connection>> Connection::open(const ClientFlags& fl
 }
 
 base::Status Connection::connect() {
-  auto transport = kube::curlTransport(endpoint_, clock_);
+  kube::CurlOptions options;
+  options.http2 = false;  // the statically linked program has none
+  auto transport = kube::curlTransport(endpoint_, clock_, options);
   if (!transport) return transport.status();
   transport_ = std::move(*transport);
   client_ = std::make_unique<kube::Client>(*transport_, clock_, random_, metrics_, clientOptions());

@@ -26,6 +26,10 @@ std::string textAt(const Json& object, std::initializer_list<std::string_view> p
 /// Returns the integer at the path; `otherwise` if it is missing or not a number.
 int64_t numberAt(const Json& object, std::initializer_list<std::string_view> path, int64_t otherwise = 0);
 
+/// Returns the name without "KIND/", where KIND is `singular`, its plural, or either with the group, as `kubectl get -o
+/// name` writes it.
+std::string withoutKind(const std::string& name, std::string_view singular);
+
 /// Thread-safe after open().
 class Connection {
  public:

@@ -269,6 +269,8 @@ int undo(const Connection& connection, const std::string& card) {
   if (!version) return fail("", version.status());
   const auto gone =
       connection.send(kube::Method::del, pathOf(*version, {}, "devicetaintrules", ruleName(card)), nullptr);
+  if (!gone && gone.status().code() == Code::notFound)
+    return fail("card \"" + card + "\" is not out of use: there is no DeviceTaintRule " + ruleName(card));
   if (!gone) return fail("", gone.status());
   printText("DeviceTaintRule " + ruleName(card) + " deleted: the card is offered again");
   return kDone;
@@ -293,10 +295,11 @@ int execute(const Connection& connection, const DrainCardOptions& options, const
 int drainCardVerb(const DrainCardOptions& options) {
   const auto connection = Connection::open(options.client);
   if (!connection) return fail(connection.status().message());
-  if (options.undo) return undo(**connection, options.card);
+  const auto card = withoutKind(options.card, "elasticgpu");
+  if (options.undo) return undo(**connection, card);
   auto mirror = ClusterMirror::read(**connection);
   if (!mirror) return fail("", mirror.status());
-  const auto plan = planFor(**mirror, options.card);
+  const auto plan = planFor(**mirror, card);
   if (!plan) return fail("", plan.status());
   if (options.execute) return execute(**connection, options, *plan);
   if (isStructured(options.output)) {

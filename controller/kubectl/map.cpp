@@ -28,12 +28,27 @@ std::string barOf(int64_t used, int64_t whole) {
   return "[" + std::string(full, '#') + std::string(kBar - full, '.') + "]";
 }
 
-std::string claimsOf(const allocator::MapCard& card) {
+/// "2x1g.10gb", or "1g.10gb" for one instance. The number follows from the slots, because the ledger has no number.
+std::string instancesOf(const allocator::MapAllocation& allocation, const cache::Gpu* card) {
+  int64_t slots = 0, size = 0;
+  for (unsigned slot = 0; slot < v1alpha::Slots::kMemory; ++slot) slots += allocation.slots.has(slot) ? 1 : 0;
+  if (card != nullptr)
+    for (const auto& profile : card->spec.card->mig) {
+      std::string key = profile.name;
+      std::replace(key.begin(), key.end(), '+', '.');
+      if (key == allocation.profile) size = profile.size;
+    }
+  const auto number = size > 0 ? slots / size : 0;
+  return (number > 1 ? std::to_string(number) + "x" : "") + base::printable(allocation.profile);
+}
+
+std::string claimsOf(const allocator::MapCard& card, const cache::Stores& stores) {
   std::string out;
+  const auto known = stores.cards.get({"", card.name});
   for (const auto& each : card.allocations)
     out += (out.empty() ? "" : ",") + base::printable(each.claim) +
            (each.adminAccess()      ? " (admin access)"
-            : !each.profile.empty() ? "=" + base::printable(each.profile)
+            : !each.profile.empty() ? "=" + instancesOf(each, known.get())
                                     : "=" + v1alpha::formatMilliCards(each.core));
   return out;
 }
@@ -51,7 +66,7 @@ std::string stateOf(const allocator::MapNode& node, const allocator::MapCard& ca
   return node.schedulable ? "Offered" : "NodeCordoned";
 }
 
-KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPods& pods) {
+KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPods& pods, const cache::Stores& stores) {
   KubectlTable table;
   for (const char* header : {"NODE", "CARD", "MODEL", "CORE", "MEMORY", "CLAIMS"}) table.column(header);
   table.column("ISOLATION", KubectlTable::Show::wide);
@@ -64,8 +79,8 @@ KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPod
       table.row({node.name.empty() ? "" : base::printable(node.name), std::to_string(card.index),
                  base::printable(card.model),
                  barOf(card.usedCore, card.core) + " " + v1alpha::formatMilliCards(card.usedCore),
-                 v1alpha::readableBytes(card.usedMemory) + "/" + v1alpha::readableBytes(card.memory), claimsOf(card),
-                 base::printable(card.mode),
+                 v1alpha::readableBytes(card.usedMemory) + "/" + v1alpha::readableBytes(card.memory),
+                 claimsOf(card, stores), base::printable(card.mode),
                  card.usage ? v1alpha::usageText(card.usage->smPercent, card.usage->memory) : std::string(),
                  podsOf(card, pods), base::printable(card.name), stateOf(node, card)});
   return table;
@@ -105,7 +120,7 @@ int mapVerb(const MapOptions& options) {
     const auto columns = base::terminalColumns(kBarsColumns);
     printText(server::toText(map, {.color = base::wantsColor(options.output.color), .columns = columns}, pods));
   } else {
-    const auto table = tableOf(map, pods), remote = remoteTableOf(map, pods);
+    const auto table = tableOf(map, pods, (*mirror)->stores()), remote = remoteTableOf(map, pods);
     if (table.empty() && remote.empty()) {
       std::fputs("No cards found.\n", stderr);
       return kDone;

@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::size_t kColumns = 100;
 
+void note(const std::string& text) { std::fprintf(stderr, "note: %s\n", base::printable(text).c_str()); }
+
 std::string withoutNewline(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text;
@@ -39,7 +41,8 @@ int refused(const http::Response& answer, const std::string& file) {
 
 std::string targetOf(const QuestionOptions& options, const std::string& path, const std::string& space) {
   std::string target = path;
-  for (const auto& [name, value] : options.fields) kube::addQuery(target, name, value);
+  for (const auto& [name, value] : options.fields)
+    kube::addQuery(target, name, name == "claim" ? withoutKind(value, "elasticgpuclaim") : value);
   kube::addQuery(target, "namespace", space);
   return target;
 }
@@ -170,8 +173,14 @@ bool reportErrors(const Json& answer, const cache::Stores& stores) {
   for (const auto& each : at(answer, {"forecasts"}))
     if (const auto why = textAt(each, {"subject", "notDecided"}); !why.empty()) {
       const auto cls = stores.classes.get({"", textAt(each, {"class"})});
-      any = any || !cls || !stores.remoteProvisioners.contains(cls->provisioner);
-      fail("class " + textAt(each, {"class"}) + ": " + why);
+      const bool wrong = !cls || !stores.remoteProvisioners.contains(cls->provisioner);
+      const auto named = "class " + textAt(each, {"class"});
+      const auto text = why.starts_with(named + " ") ? why : named + ": " + why;
+      any = any || wrong;
+      if (wrong)
+        fail(text);
+      else
+        note(text);
     }
   return any;
 }
@@ -227,7 +236,7 @@ int tryVerb(const QuestionOptions& options) {
   if (!workload->isJoint()) return askOne(options, **mirror, targetOf(options, "/simulate", space), body);
   auto places = placeWorkload(**mirror, *workload);
   if (!places) return fail(fileNameOf(options), places.status());
-  for (const auto& ignored : workload->ignored) std::fprintf(stderr, "note: %s\n", base::printable(ignored).c_str());
+  for (const auto& ignored : workload->ignored) note(ignored);
   return printPlaces(*places, options);
 }
 

@@ -56,7 +56,8 @@ base::Result<std::vector<UsageRow>> read(const Connection& connection, const Top
   base::Result<std::vector<Json>> claims = std::vector<Json>();
   if (options.claim.empty()) {
     claims = connection.list(pathOf(kOurs, space, "elasticgpuclaims"));
-  } else if (auto one = connection.get(pathOf(kOurs, space, "elasticgpuclaims", options.claim))) {
+  } else if (auto one = connection.get(
+                 pathOf(kOurs, space, "elasticgpuclaims", withoutKind(options.claim, "elasticgpuclaim")))) {
     claims->push_back(std::move(*one));
   } else {
     return one.status();

@@ -91,6 +91,13 @@ class WorkloadReader {
   Workload out_;
 };
 
+/// Prepends the subject ("pod default/a: ") to the error of an answer, which may name it already.
+std::string withSubject(const std::string& subject, std::string_view error) {
+  constexpr std::string_view kBody = "body: ";
+  if (error.starts_with(kBody)) error.remove_prefix(kBody.size());
+  return (error.starts_with(subject) ? "" : subject) + std::string(error);
+}
+
 /// Places the objects of a workload in a copy of the cluster.
 class Placing {
  public:
@@ -159,7 +166,7 @@ class Placing {
       return Status::okay();
     }
     auto answer = ask(list, space);
-    if (!answer) return {answer.status().code(), "pod " + place.name + ": " + answer.status().message()};
+    if (!answer) return {answer.status().code(), withSubject("pod " + place.name + ": ", answer.status().message())};
     place.fits = at(*answer, {"fits"}) == true;
     place.node = textAt(*answer, {"node"});
     place.message = textAt(*answer, {place.fits ? "note" : "why"});
@@ -176,7 +183,7 @@ class Placing {
   Status placeClaim(const Json& claim, const std::string& key) {
     const auto space = key.substr(0, key.find('/'));
     auto answer = ask(claim, space);
-    if (!answer) return {answer.status().code(), "claim " + key + ": " + answer.status().message()};
+    if (!answer) return {answer.status().code(), withSubject("claim " + key + ": ", answer.status().message())};
     WorkloadPlace place{.kind = "ElasticGPUClaim", .name = key};
     place.fits = at(*answer, {"decision", "fits"}) == true || textAt(*answer, {"subject", "phase"}) == "Bound";
     place.node = textAt(*answer, {"decision", "node"});

@@ -3,8 +3,8 @@
 
 dist.py INSTALLED OUT [--key FILE] [--url URL]
 
-INSTALLED is the prefix of `cmake --install`. OUT gets an archive of the product, a Debian package, the Helm chart, the kubectl plugin with the libraries that
-it loads, krew's manifest of it, the headers for plugins, an SBOM in SPDX 2.3, and SHA256SUMS; with a private key in PEM also SHA256SUMS.sig, a detached
+INSTALLED is the prefix of `cmake --install`. OUT gets an archive of the product, a Debian package, the Helm chart, the kubectl plugin, which needs
+no library, krew's manifest of it, the headers for plugins, an SBOM in SPDX 2.3, and SHA256SUMS; with a private key in PEM also SHA256SUMS.sig, a detached
 signature that openssl can verify. URL is the address at which the files will be published, for krew's manifest. The same input gives the same bytes:
 times are those of SOURCE_DATE_EPOCH, by default of the last commit.
 """
@@ -32,13 +32,8 @@ PREFIX = "opt/elastic-gpu"  # place in the Debian package
 PROGRAMS = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-standalone", "egpu-plugin-host", "egpu-sanity", "kubectl-egpu", "kubectl_complete-egpu")
 PLUGINS = ("libgpushare.so", "libmig.so", "libphysical.so", "libqgpu.so", "libremote.so", "libremote.yaml")
 HOST_PROGRAM = "lib/driver-limits/driver-limits"  # the agent installs it on the host
-# Debian has no static libraries of Kerberos, so the archive contains the plugin's libraries. It works on all
-# distributions.
-LAUNCHER = """#!/bin/sh
-# Runs kubectl-egpu with the libraries beside it.
-here=$(dirname "$(readlink -f "$0")")
-exec "$here/lib/ld.so" --argv0 "$0" --library-path "$here/lib" "$here/lib/kubectl-egpu" "$@"
-"""
+# Packages of the static libraries in kubectl-egpu.
+STATIC_LIBRARIES = ("libc6-dev", "libcurl4-openssl-dev", "libfmt-dev", "libre2-dev", "libspdlog-dev", "libssl-dev", "libstdc++-12-dev", "libyaml-cpp-dev", "zlib1g-dev")
 HEADERS = ("provisioner.h", "values.h", "provisioner.hpp")
 
 
@@ -64,25 +59,12 @@ def libraries(installed):
     return sorted({"ca-certificates", *(line.partition(":")[0] for line in owners.splitlines())})
 
 
-def loaded_by(program):
-    """Returns the paths of all libraries that the program loads, by file name; the loader of the program is ld.so."""
-    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    paths = [pathlib.Path(each) for each in re.findall(r"(/\S+) \(0x", listed)]
-    return {"ld.so" if each.name.startswith("ld-linux") else each.name: each for each in paths}
-
-
-def kubectl_plugin(installed, folder):
-    """Writes the files of the plugin's archive that are not installed to the folder; yields (name in the archive, file)."""
-    launcher = folder / "kubectl-egpu"
-    launcher.write_text(LAUNCHER, encoding="utf-8")
-    launcher.chmod(0o755)
-    yield "LICENSE", ROOT / "LICENSE"
-    yield "kubectl-egpu", launcher
-    yield "kubectl_complete-egpu", installed / "bin" / "kubectl_complete-egpu"
-    program = installed / "bin" / "kubectl-egpu"
-    yield "lib/kubectl-egpu", program
-    for name, path in loaded_by(program).items():
-        yield f"lib/{name}", path.resolve()
+def kubectl_plugin(installed):
+    """Returns (name in the archive, file) of the plugin for kubectl, which runs on all distributions."""
+    listed = subprocess.run(["readelf", "--program-headers", installed / "bin" / "kubectl-egpu"], capture_output=True, text=True, check=False).stdout
+    if "INTERP" in listed:
+        raise Failure("kubectl-egpu is not linked statically; install the static libraries that controller/cmd/kubectl/CMakeLists.txt names")
+    return [("LICENSE", ROOT / "LICENSE"), *((each, installed / "bin" / each) for each in ("kubectl-egpu", "kubectl_complete-egpu"))]
 
 
 def krew(plugin, url):
@@ -166,7 +148,7 @@ def installed_version(package):
 
 
 def sbom(installed, seconds):
-    """Returns the SBOM: the product, its files, and the Debian packages that it needs."""
+    """Returns the SBOM: the product, its files, and the Debian packages that it needs or contains."""
     files, relations = [], [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-elastic-gpu"}]
     for number, file in enumerate(each for each in files_of(installed) if not each.is_symlink()):
         content, identity = file.read_bytes(), f"SPDXRef-File-{number}"
@@ -177,12 +159,13 @@ def sbom(installed, seconds):
     packages = [{"SPDXID": "SPDXRef-elastic-gpu", "name": "elastic-gpu", "versionInfo": version(), "downloadLocation": "NOASSERTION", "filesAnalyzed": True,
                  "packageVerificationCode": {"packageVerificationCodeValue": code}, "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
                  "copyrightText": "NOASSERTION"}]
-    for name in libraries(installed):
+    depends = [(name, "DEPENDS_ON") for name in libraries(installed)] + [(name, "STATIC_LINK") for name in STATIC_LIBRARIES]
+    for name, relation in depends:
         identity = "SPDXRef-Package-" + re.sub(r"[^A-Za-z0-9.-]", "-", name)
         packages.append({"SPDXID": identity, "name": name, "versionInfo": installed_version(name), "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
                          "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION",
                          "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": f"pkg:deb/debian/{name.replace('+', '%2B')}"}]})
-        relations.append({"spdxElementId": "SPDXRef-elastic-gpu", "relationshipType": "DEPENDS_ON", "relatedSpdxElement": identity})
+        relations.append({"spdxElementId": "SPDXRef-elastic-gpu", "relationshipType": relation, "relatedSpdxElement": identity})
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
     return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"elastic-gpu-{version()}",
             "documentNamespace": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, code + version() + created)}",
@@ -204,8 +187,7 @@ def pack(installed, out, key, url):
     product = [(f"{name}/{each.relative_to(installed)}", each) for each in files_of(installed)]
     archive(out / f"{name}-{system}.tar.gz", [*product, (f"{name}/LICENSE", ROOT / "LICENSE")], seconds)
     plugin = out / f"kubectl-egpu-{version()}-{system}.tar.gz"
-    with tempfile.TemporaryDirectory(prefix="egpu-kubectl-") as folder:
-        archive(plugin, list(kubectl_plugin(installed, pathlib.Path(folder))), seconds)
+    archive(plugin, kubectl_plugin(installed), seconds)
     (out / "krew.yaml").write_text(krew(plugin, url), encoding="utf-8")
     archive(out / f"elastic-gpu-plugin-{version()}.tar.gz",
             [("LICENSE", ROOT / "LICENSE"), *((str(each.relative_to(installed)), each) for each in files_of(installed / "include"))], seconds)

@@ -168,6 +168,7 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu", "1"}, {"priority", "High"}}, "priority", "must be a DNS subdomain"},
       {{{"mig", "1g.10gb"}}, "mig", "such as 2x1g.10gb"},
       {{{"mig", "2x"}}, "mig", "such as 2x1g.10gb"},
+      {{{"mig", "2x1g.10gb+me"}}, "mig", "with '.' for '+'"},
       {{{"tflops", "2e6"}}, "tflops", "tflops must be at most 1000000"},
   };
   for (const auto& one : cases) {

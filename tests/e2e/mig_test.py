@@ -141,7 +141,9 @@ def asked(r, bin_dir, kubeconfig):
     def egpu(*words):
         return subprocess.run([pathlib.Path(bin_dir) / "kubectl-egpu", *words, "--kubeconfig", kubeconfig], capture_output=True, text=True, check=False)
     table = egpu("map")
-    r.check("the map names the profile", "=1g.10gb" in table.stdout, table.stdout + table.stderr)
+    r.check("the map names number and profile", "=2x1g.10gb" in table.stdout and "=1g.10gb+me" in table.stdout, table.stdout + table.stderr)
+    why = egpu("why", "claim/two", "-o", "wide")
+    r.check("why names the slots", "28.4% 20Gi, 1g.10gb in slots " in why.stdout, why.stdout + why.stderr)
     fit = egpu("fit", "mig", "--mig", "1g.10gb", "-o", "json")
     r.check("fit counts the free places", fit.returncode == 0 and '"count":4,' in fit.stdout.replace(" ", ""), fit.stdout + fit.stderr)
     attempt = egpu("try", "--class", "mig", "--mig", "2x2g.20gb")

@@ -80,6 +80,15 @@ with open(os.path.join(ROOT, "manifests", "samples", "workloads", "classes.yaml"
     WORKLOAD_CLASSES = classes.read()
 
 
+REMOTE_DEVICE = """
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPU
+metadata: {name: lab, labels: {elasticgpu.io/role: device}}
+spec: {remote: {endpoint: 10.0.0.9:7000}, provisioner: remote.provisioner.elasticgpu.io, egpuClassName: pool, reclaimPolicy: Retain}
+---
+"""
+
+
 class Egpu:
     """Runs `kubectl egpu` with the plugin in kubectl's PATH."""
 
@@ -119,6 +128,10 @@ def why(r, e, kubectl):
             and all(x[1] == "Done" for x in rows[1:]) and "Nothing holds it up." in text, text)
     chain = e.json("why", "pod/user")["chains"][0]
     r.check("and has no stop", "stopsAt" not in chain and chain["claim"] == "default/small", chain)
+    named = kubectl.ok("get", "egpuc", "small", "-o", "name").strip()
+    for words in (["pod", "user"], ["egpuc/small"], ["elasticgpuclaims", "small"], [named]):
+        r.check("the kind in each of kubectl's forms: " + " ".join(words), "default/small" in e.ok("why", *words))
+    r.check("a name of kubectl get -o name", "default/small" in e.ok("try", named) and e.ok("top", named).count("small") == 1)
     r.check("a claim leads to its pod", e.json("why", "small")["chains"][0]["steps"][0]["object"] == "default/user")
     chain = e.json("why", "claim/large")["chains"][0]
     r.check("a claim that fits nowhere stands at the decision", chain["stopsAt"] == "decision" and chain["steps"][2]["reason"] == "NoFit" and chain["steps"][2]["since"], chain)
@@ -248,7 +261,12 @@ def remote(r, e, kubectl):
     r.check("try of a class of remote GPUs names no card", why in tried and "would go" not in tried, tried)
     fit = e.run("fit")
     row = next(x for x in columns(fit.stdout.decode()) if x[0] == "pool")
-    r.check("fit knows no number of remote GPUs", fit.returncode == 0 and row[1] == "<unknown>" and why in fit.stderr.decode(), (row, fit))
+    r.check("fit knows no number of remote GPUs", fit.returncode == 0 and row[1] == "<unknown>" and fit.stderr.decode().startswith("note: " + why), (row, fit))
+    kubectl.ok("apply", "-f", "-", stdin=REMOTE_DEVICE + claim("leased", 0, "pool").replace("elasticgpu.io/gpu-core: 0", "elasticgpu.io/gpu: 1"))
+    until(lambda: kubectl.json("get", "egpuc", "leased")["status"]["phase"] == "Bound")
+    e.refused("a remote GPU keeps its size", ["try", "--resize", "leased,gpu=2"], ["default/leased has a remote GPU, which can't be resized"])
+    kubectl.ok("delete", "egpuc", "leased")
+    kubectl.ok("delete", "egpu", "lab")
     kubectl.ok("delete", "egpuclass", "pool")
 
 
@@ -266,7 +284,9 @@ def drain(r, e, kubectl):
     e.ok("drain-card", empty, "--undo")
     r.check("--undo offers it again", until(lambda: kubectl.json("get", "egpu", empty)["status"].get("phase") != "Tainted"))
     e.refused("an unknown card", ["drain-card", "none"], ['no card "none"'])
-    e.refused("undo without a drain", ["drain-card", empty, "--undo"], ["egpu-drain-"])
+    e.refused("undo without a drain", ["drain-card", empty, "--undo"], [f'card "{empty}" is not out of use', "egpu-drain-"])
+    named = kubectl.ok("get", "egpu", empty, "-o", "name").strip()
+    r.check("a card as kubectl get -o name writes it", "No claim has card" in e.ok("drain-card", named), named)
     kubectl.ok("apply", "-f", "-", stdin=claim("mover", 20, "moves"))
     until(lambda: kubectl.json("get", "egpuc", "mover")["status"]["phase"] == "Bound")
     on = next(c["name"] for n in e.json("map")["nodes"] for c in n["cards"] if any(x["claim"] == "default/mover" for x in c["claims"]))
@@ -363,6 +383,9 @@ def completion(r, e, kubectl):
     r.check("kubectl completes the verbs", all(v in words("") for v in ("map\t", "why\t", "drain-card\t")), words(""))
     r.check("a prefix", words("dr").startswith("drain-card\t"), words("dr"))
     r.check("names of claims and pods", {"small", "user"} <= set(words("why", "").split()), words("why", ""))
+    r.check("only of the named kind", "user" in words("why", "pod", "").split() and "small" not in words("why", "pod", "").split() and
+            words("why", "claim/s").split()[0] == "claim/small", (words("why", "pod", ""), words("why", "claim/s")))
+    r.check("outputs of a verb", {"bars", "wide"} <= set(words("map", "-o", "").split()), words("map", "-o", ""))
     r.check("names of nodes", {"n-0", "n-1"} <= set(words("map", "--node", "").split()), words("map", "--node", ""))
     r.check("flags", "--no-headers\t" in words("map", "--"), words("map", "--"))
     r.check("no files", words("why", "").rstrip().endswith(":4"), words("why", ""))

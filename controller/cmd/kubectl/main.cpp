@@ -1,5 +1,8 @@
 // kubectl-egpu: converts flags to options; one verb per invocation. kubectl runs it as `kubectl egpu VERB`.
 #include <CLI/CLI.hpp>
+#ifdef EGPU_STATIC
+#include <nss.h>
+#endif
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -32,6 +35,7 @@ struct AllOptions {
   CheckOptions check;
   BundleOptions bundle;
   BillOptions bill;
+  std::string name;  ///< why: NAME after the kind
   std::string shell;
 };
 
@@ -153,7 +157,9 @@ void addVerbs(CLI::App& app, AllOptions& o) {
   map->add_option("--node", o.map.node, "Only this node");
   map->add_flag("--idle", o.map.idle, "Only nodes without a claim");
   auto* why = addVerb(app, "why", "State of a pod or a claim, since when, and the remedies", o.why);
-  why->add_option("POD|CLAIM", o.why.subject, "NAME, pod/NAME or claim/NAME")->required();
+  why->add_option("POD|CLAIM", o.why.subject, "NAME, pod/NAME, claim/NAME, or pod or claim before the NAME")
+      ->required();
+  why->add_option("NAME", o.name, "The name, if the word before is pod or claim");
   auto* top = addVerb(app, "top", "Use of the bound claims beside their grants", o.top, true);
   top->add_option("CLAIM", o.top.claim, "Only this claim");
   top->add_flag("-w,--watch", o.top.watch, "Print again at each interval, until interrupted");
@@ -182,7 +188,8 @@ void addVerbs(CLI::App& app, AllOptions& o) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
-int dispatch(const CLI::App& app, const AllOptions& o) {
+int dispatch(const CLI::App& app, AllOptions& o) {
+  if (!o.name.empty()) o.why.subject += "/" + o.name;
   const auto name = app.get_subcommands().front()->get_name();
   if (name == "map") return mapVerb(o.map);
   if (name == "why") return whyVerb(o.why);
@@ -223,7 +230,16 @@ bool isVerb(const CLI::App& app, const std::string& name) {
   return false;
 }
 
+/// A statically linked program cannot load the system's modules for other sources of names, such as systemd's.
+void limitNameSources() {
+#ifdef EGPU_STATIC
+  __nss_configure_lookup("hosts", "files dns");
+  __nss_configure_lookup("passwd", "files");
+#endif
+}
+
 int execute(int argc, char** argv) {
+  limitNameSources();
   egpu::base::log::configure(egpu::base::log::Level::off, false);
   CLI::App app{"Asks about GPUs of Elastic GPU, with your own rights at the API server"};
   app.name("kubectl egpu");

@@ -1,5 +1,5 @@
-// Reads one JSON value with simdjson's On-Demand API into a member. Internal to codec/. Every reader returns false at
-// the first error, and each caller prepends its field's name to the path of the error.
+// Reads one JSON value into a member. Internal to codec/. Every reader returns false at the first error, and each
+// caller prepends its field's name to the path of the error.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@
 
 namespace egpu::codec::internal {
 
-/// A value that is not read yet. It may be read once or skipped. Defined in reader.cpp, because simdjson takes long to
-/// compile.
+/// A value that is not read yet. It may be read once or skipped. Defined where value.h is implemented.
 class Value;
 
 /// Position and reason of a decoding error.

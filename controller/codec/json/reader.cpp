@@ -1,29 +1,16 @@
 #include "controller/codec/json/reader.h"
 
-#include <simdjson.h>
-
-#include <cmath>
-
 #include "api/v1alpha/quantity.h"
-#include "controller/base/text.h"
+#include "controller/codec/json/value.h"
 
 namespace egpu::codec::internal {
 
-namespace ondemand = simdjson::ondemand;
-
-class Value : public ondemand::value {};
-
 namespace {
-
-/// Returns the base class, because simdjson's get() accepts no derived types.
-ondemand::value& inner(Value& value) { return value; }
 
 /// Annotation with a copy of the whole object that only kubectl uses. Dropping it halves the memory of a cached object.
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
-bool is(Failure& f, simdjson::error_code code, std::string_view wrongType = {}) {
-  return f.is(code == simdjson::INCORRECT_TYPE && !wrongType.empty() ? wrongType : simdjson::error_message(code));
-}
+}  // namespace
 
 bool isJsonNumber(std::string_view s) {
   std::size_t i = 0;
@@ -48,24 +35,6 @@ bool isJsonNumber(std::string_view s) {
   return i == s.size();
 }
 
-bool readText(Value& value, std::string_view& out, Failure& f) {
-  if (const auto e = value.get_string().get(out)) return is(f, e, "must be a string");
-  return true;
-}
-
-bool eachField(ondemand::object& object, Failure& f, const FieldFn& fn) {
-  for (auto entry : object) {
-    std::string_view key;
-    Value child;
-    if (const auto e = entry.unescaped_key().get(key)) return is(f, e);
-    if (const auto e = entry.value().get(inner(child))) return is(f, e);
-    if (!fn(key, child)) return f.under(key);
-  }
-  return true;
-}
-
-}  // namespace
-
 bool Failure::under(std::string_view field) {
   std::string whole(field);
   if (!path.empty() && path.front() != '[') whole += '.';
@@ -80,54 +49,25 @@ bool Failure::underKey(std::string_view key) {
 }
 base::Status Failure::status() const { return {base::Code::malformed, path.empty() ? what : path + ": " + what}; }
 
-bool readDocument(std::string_view json, Failure& f, const FieldFn& fn) {
-  const simdjson::padded_string text(json);
-  ondemand::parser parser;
-  ondemand::document document;
-  ondemand::object root;
-  if (const auto e = parser.iterate(text).get(document)) return is(f, e);
-  if (const auto e = document.get_object().get(root)) return is(f, e, "must be an object");
-  if (!eachField(root, f, fn)) return false;
-  const char* at = nullptr;
-  if (document.current_location().get(at) == simdjson::SUCCESS && at < text.data() + text.size())
-    return f.is("unexpected text after the object");
-  return true;
-}
-
 bool eachField(Value& value, Failure& f, const FieldFn& fn) {
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
   if (isNull) return true;
-  ondemand::object object;
-  if (const auto e = value.get_object().get(object)) return is(f, e, "must be an object");
-  return eachField(object, f, fn);
+  return readFields(value, fn, f);
 }
 
 bool eachElement(Value& value, Failure& f, const ElementFn& fn) {
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
   if (isNull) return true;
-  ondemand::array array;
-  if (const auto e = value.get_array().get(array)) return is(f, e, "must be an array");
-  std::size_t index = 0;
-  for (auto entry : array) {
-    Value child;
-    if (const auto e = entry.get(inner(child))) return is(f, e);
-    if (!fn(child)) return f.underKey(std::to_string(index));
-    ++index;
-  }
-  return true;
+  return readElements(value, fn, f);
 }
 
 bool peekNull(Value& value, bool& isNull, Failure& f) {
-  ondemand::json_type type{};
-  if (const auto e = value.type().get(type)) return is(f, e);
-  if (type != ondemand::json_type::null) {
-    isNull = false;
-    return true;
-  }
-  if (const auto e = value.is_null().get(isNull)) return is(f, e);
-  return isNull || f.is("is not JSON");
+  JsonType type{};
+  if (!typeOf(value, type, f)) return false;
+  isNull = type == JsonType::null;
+  return !isNull || readNull(value, f);
 }
 
 bool read(Value& value, std::string& out, Failure& f) {
@@ -141,27 +81,17 @@ bool read(Value& value, std::string& out, Failure& f) {
 }
 
 bool read(Value& value, int64_t& out, Failure& f) {
-  ondemand::json_type type{};
-  if (const auto e = value.type().get(type)) return is(f, e);
-  bool isNull = false;
-  if (type == ondemand::json_type::null) return peekNull(value, isNull, f);
-  if (type != ondemand::json_type::number) return f.is("must be an integer");
-  if (value.get_int64().get(out) == simdjson::SUCCESS) return true;
-  // Kubernetes accepts 1.0 and 1e3 as integers.
-  double real = 0;
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (value.get_double().get(real) != simdjson::SUCCESS || real != std::floor(real) || std::fabs(real) > kExact)
-    return f.is("must be an integer");
-  out = static_cast<int64_t>(real);
-  return true;
+  JsonType type{};
+  if (!typeOf(value, type, f)) return false;
+  if (type == JsonType::null) return readNull(value, f);
+  return type == JsonType::number ? readInteger(value, out, f) : f.is("must be an integer");
 }
 
 bool read(Value& value, bool& out, Failure& f) {
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
   if (isNull) return true;
-  if (value.get_bool().get(out)) return f.is("must be true or false");
-  return true;
+  return readFlag(value, out, f);
 }
 
 static bool readEntries(Value& value, core::StringMap& out, Failure& f,
@@ -170,34 +100,29 @@ static bool readEntries(Value& value, core::StringMap& out, Failure& f,
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
   if (isNull) return true;
-  ondemand::object object;
-  if (const auto e = value.get_object().get(object)) return is(f, e, "must be an object");
-  for (auto entry : object) {
-    std::string_view key;
-    Value child;
-    if (const auto e = entry.unescaped_key().get(key)) return is(f, e);
-    if (const auto e = entry.value().get(inner(child))) return is(f, e);
-    if (key == kLastApplied) continue;
-    auto& text = out[key];
-    text.clear();
-    if (!readOne(child, text, f)) return f.underKey(key);
-  }
-  return true;
+  return readFields(
+      value,
+      [&](std::string_view key, Value& child) {
+        if (key == kLastApplied) return true;
+        auto& text = out[key];
+        text.clear();
+        return readOne(child, text, f);
+      },
+      f, &Failure::underKey);
 }
 
 bool read(Value& value, core::StringMap& out, Failure& f) { return readEntries(value, out, f, read); }
 
 /// Reads one quantity: a string, or a number as it was written.
 static bool readQuantity(Value& value, std::string& out, Failure& f) {
-  ondemand::json_type type{};
-  if (const auto e = value.type().get(type)) return is(f, e);
-  if (type != ondemand::json_type::number)
-    return type == ondemand::json_type::string || type == ondemand::json_type::null
-               ? read(value, out, f)
-               : f.is("must be a quantity: a string or a number");
-  const std::string_view token = base::trimmed(value.raw_json_token());
-  if (!isJsonNumber(token)) return f.is("is not JSON");
-  out = token;
+  JsonType type{};
+  if (!typeOf(value, type, f)) return false;
+  if (type != JsonType::number)
+    return type == JsonType::string || type == JsonType::null ? read(value, out, f)
+                                                              : f.is("must be a quantity: a string or a number");
+  std::string_view text;
+  if (!readNumberText(value, text, f)) return false;
+  out = text;
   return true;
 }
 
@@ -246,8 +171,8 @@ bool readRaw(Value& value, std::string& out, Failure& f) {
   if (!peekNull(value, isNull, f)) return false;
   if (isNull) return true;
   std::string_view text;
-  if (const auto e = simdjson::to_json_string(inner(value)).get(text)) return is(f, e);
-  out = base::trimmed(text);
+  if (!readJson(value, text, f)) return false;
+  out = text;
   return true;
 }
 

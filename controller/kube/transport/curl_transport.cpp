@@ -263,6 +263,7 @@ class CurlTransport final : public Transport {
     curl_easy_setopt(e, CURLOPT_PROXY, endpoint_.proxyUrl.c_str());
     curl_easy_setopt(e, CURLOPT_NOPROXY, "");
     if (endpoint_.proxyUrl.empty()) return;
+    curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, static_cast<long>(CURLAUTH_BASIC));  // not Kerberos
     curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // the proxy's answer is not the server's
     curl_easy_setopt(e, CURLOPT_HEADEROPT,
                      static_cast<long>(CURLHEADER_SEPARATE));  // and our headers are not for the proxy

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/mig.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/remote.h"
 #include "controller/base/timestamp.h"
@@ -186,6 +187,16 @@ ChainStep decisionStep(const ClaimEvidence& c) {
   return step;
 }
 
+/// Returns the profile and the slots of an entry of MIG instances.
+std::string slotsOf(const Json& entry, const Json& device) {
+  v1alpha::Slots slots;
+  for (const auto& slot : at(entry, {"slots"}))
+    if (slot.is_number_unsigned() && slot.get<unsigned>() < v1alpha::Slots::kCount)
+      slots.bits = static_cast<uint16_t>(slots.bits | 1u << slot.get<unsigned>());
+  return slots.empty() ? ""
+                       : ", " + textAt(device, {"spec", "mig", "profile"}) + " in slots " + v1alpha::slotList(slots);
+}
+
 ChainStep ledgerStep(const ClaimEvidence& c) {
   ChainStep step{.step = "ledger"};
   const auto unread = c.unreadable.find(c.device.is_null() ? "device" : "card");
@@ -209,7 +220,7 @@ ChainStep ledgerStep(const ClaimEvidence& c) {
     if (entry.is_null()) continue;
     without.erase(std::remove(without.begin(), without.end(), name), without.end());
     with.push_back(name + " " + v1alpha::formatMilliCards(numberAt(entry, {"core"})) + " " +
-                   v1alpha::readableBytes(numberAt(entry, {"memory"})));
+                   v1alpha::readableBytes(numberAt(entry, {"memory"})) + slotsOf(entry, c.device));
   }
   step.since = createdAt(c.device);
   if (without.empty()) {

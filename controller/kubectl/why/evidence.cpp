@@ -21,14 +21,6 @@ namespace keys = v1alpha::keys;
 constexpr std::string_view kResources = "resource.k8s.io/v1";
 constexpr const char* kPendingPods = "limit=500&fieldSelector=status.phase%3DPending";
 
-/// Kind of a subject's prefix; empty if it is unknown.
-std::string kindOf(const std::string& prefix) {
-  static const std::set<std::string, std::less<>> pods = {"pod", "pods", "po"};
-  static const std::set<std::string, std::less<>> claims = {"claim", "claims", "egpuc", "elasticgpuclaim",
-                                                            "elasticgpuclaims"};
-  return pods.count(prefix) != 0 ? "pod" : claims.count(prefix) != 0 ? "claim" : "";
-}
-
 class Gathering {
  public:
   explicit Gathering(const Connection& connection) : connection_(connection) {}
@@ -39,13 +31,15 @@ class Gathering {
     std::string kind;
     out_.name = subject;
     if (slash != std::string::npos) {
-      kind = kindOf(subject.substr(0, slash));
+      kind = subjectKindOf(subject.substr(0, slash));
       out_.name = subject.substr(slash + 1);
       if (kind.empty())
         return Status(Code::invalid,
                       "\"" + subject.substr(0, slash) + "\" is not known; valid are pod/NAME, claim/NAME");
     }
     if (out_.name.empty()) return Status(Code::invalid, "the name is empty; valid are NAME, pod/NAME, claim/NAME");
+    if (out_.name.find('/') != std::string::npos)
+      return Status(Code::invalid, "\"" + out_.name + "\" is no name; valid are NAME, pod/NAME, claim/NAME");
     if (auto status = find(kind); !status.ok()) return status;
     if (out_.kind == "pod")
       ofPod();
@@ -221,6 +215,13 @@ class Gathering {
 };
 
 }  // namespace
+
+std::string subjectKindOf(std::string_view word) {
+  static const std::set<std::string, std::less<>> pods = {"pod", "pods", "po"};
+  static const std::set<std::string, std::less<>> claims = {"claim", "claims", "egpuc"};
+  if (withoutKind(std::string(word) + "/-", "elasticgpuclaim") == "-") return "claim";
+  return pods.count(word) != 0 ? "pod" : claims.count(word) != 0 ? "claim" : "";
+}
 
 base::Result<Evidence> gather(const Connection& connection, const std::string& subject) {
   return Gathering(connection).run(subject);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/base/status.h"
@@ -29,6 +30,9 @@ struct Evidence {
   std::vector<ClaimEvidence> claims;
   std::string note;  ///< such as a second object of that name; may be empty
 };
+
+/// Returns "pod" or "claim" for a name of the kind, such as "po" or "elasticgpuclaim.elasticgpu.io"; empty for others.
+std::string subjectKindOf(std::string_view word);
 
 /// Reads a few single objects, so that the time does not depend on the size of the cluster. subject: NAME, pod/NAME or
 /// claim/NAME (also by the resource's other names). A NAME is a pod if there is one, else a claim. Code::notFound: none

@@ -101,9 +101,9 @@ Outcome ClaimSync::reconcileUnbound(const ClaimPtr& claim, std::stop_token stop)
     return Outcome::done().reports(asked.refusal(*claim));
   }
   if (*obstacle) return awaitPods(*claim, *obstacle);
+  if (isRemote(context_.stores, *asked.cls)) return remotePlacement_.reconcile(claim, asked, stop);
   if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
     return reportProvisionRefusal(*claim, refusal);
-  if (isRemote(context_.stores, *asked.cls)) return remotePlacement_.reconcile(claim, asked, stop);
   if (inGang(context_.stores, *claim)) return gang_.reconcileMember(claim, asked, stop);
   return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim)
                                                  : placement_.reconcile(*claim, std::move(asked), stop);

@@ -101,7 +101,7 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
     case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
       context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text,
-                                            context_.timeouts.provisionRefusalBackoff);
+                                            context_.timeouts.provisionRefusalBackoff, device.metadata.name);
       auto outcome = isReservedForPod(context_.stores, claim)
                          ? Outcome::after(context_.timeouts.provisionRefusalBackoff)
                          : rollback_.rollBack(claim, device, {}, stop);

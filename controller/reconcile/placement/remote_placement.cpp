@@ -37,7 +37,14 @@ Outcome RemotePlacement::reconcile(const ClaimPtr& claim, const ResolvedClaim& a
   if (asked.cls->bindingMode == "WaitForFirstConsumer" && !hasConsumer(context_.stores, *claim))
     return Outcome::done().reports(
         notBound(*claim, reason::kWaitingForConsumer, "waits for the first pod that uses the claim"));
-  if (const auto device = availableDevice(*claim, asked)) return staticBinding_.bind(claim, device, stop);
+  const auto& uid = claim->metadata.uid;
+  auto& refusals = context_.waiting.provisioners;
+  const auto device = availableDevice(*claim, asked);
+  // The device may have become Available while the plugin refused the claim's own one.
+  if (device && refusals.isRefusalOfOther(uid, device->metadata.name)) refusals.forgetClaim(uid);
+  if (const auto refusal = refusals.refusal(uid); !refusal.empty())
+    return parts_.intents.reportRefusal(*claim, refusal);
+  if (device) return staticBinding_.bind(claim, device, stop);
   const auto intent = remoteIntent(*claim, *asked.cls, asked.request);
   if (auto outcome = staticBinding_.reserveQuota(*claim, intent)) return *std::move(outcome);
   return parts_.intents.writeRemote(*claim, intent, stop);

@@ -5,9 +5,15 @@
 namespace egpu::reconcile {
 
 void ProvisionBackoff::refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
-                               std::chrono::milliseconds howLong) {
+                               std::chrono::milliseconds howLong, const std::string& device) {
   const base::MutexLock lock(mutex_);
-  refused_[claimUid] = {provisioner, message, clock_.now() + howLong};
+  refused_[claimUid] = {provisioner, message, device, clock_.now() + howLong};
+}
+
+bool ProvisionBackoff::isRefusalOfOther(const std::string& claimUid, const std::string& device) const {
+  const base::MutexLock lock(mutex_);
+  const auto it = refused_.find(claimUid);
+  return it != refused_.end() && !it->second.device.empty() && it->second.device != device;
 }
 
 std::string ProvisionBackoff::refusal(const std::string& claimUid) const {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/v1alpha/remote.h"
 #include "controller/codec/json/text.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/resolve.h"
@@ -193,6 +194,9 @@ class StepReader {
     auto claim = known != out_.changed.end() ? known->second : *there;
     claim.spec.requests = changedRequests(claim.spec.requests, step.requests);
     const auto device = deviceOf(stores_, claim);
+    if (device && v1alpha::isRemote(*device))
+      return {Code::invalid,
+              "resize: " + key.str() + " has a remote GPU, which can't be resized; create another claim"};
     auto request = resizeRequest(stores_, claim, device.get());
     if (!request) return {request.status().code(), "resize: " + request.status().message()};
     auto text = "resize " + key.str() + " to " + requestsText(claim.spec.requests);

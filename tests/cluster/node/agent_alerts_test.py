@@ -78,7 +78,7 @@ def agent_killed(ground, seconds):
 
 
 def disk_full(ground, seconds):
-    """The file system of the CDI files is full, and pods with claims arrive. Those that are prepared in the end took long, which is an alert, too."""
+    """The file system of the CDI files is full, and pods with claims arrive."""
     node = ground.node
     node.namespaces.run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", CDI)
     fill(node.namespaces.path(CDI), 0)
@@ -169,7 +169,7 @@ def idle(ground, seconds):
 # Fault → (its alerts, minutes of the recording that it lasts, minutes after it until the alerts end).
 FAULTS = {
     agent_killed: (["ElasticGPUAgentDown"], 7, 2),
-    disk_full: (["ElasticGPUPrepareFails", "ElasticGPUPrepareSlow"], 20, 17),
+    disk_full: (["ElasticGPUPrepareFails"], 20, 17),
     api_server_slow: (["ElasticGPUPrepareSlow"], 25, 17),
     memory_exceeded: (["ElasticGPUMemoryOverLimit"], 13, 1),
     card_hot: (["ElasticGPUCardHot"], 12, 1),

@@ -266,6 +266,8 @@ def team_quota(ground, hard):
     until("they are bound", lambda: all(each.get("status", {}).get("phase") == "Bound" for each in ground.client.items(claims(TEAM))))
     ground.client.create(quotas(TEAM), {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUQuota", "metadata": {"name": "team"},
                                         "spec": {"hard": {"gpu-core": hard}}})
+    # The fault begins with the metrics, which are set with the status.
+    until("its usage is counted", lambda: ground.client.get(f"{quotas(TEAM)}/team").get("status", {}).get("used"))
 
 
 def end_team(ground):

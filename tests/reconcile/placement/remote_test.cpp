@@ -30,6 +30,11 @@ class RemoteTest : public ReconcileTest {
   std::string phase(const std::string& name) { return world.claim(name).status.phase; }
   void addDevice(const std::string& name, const std::string& cls, core::StringMap capacity = {},
                  const std::string& node = {}) {
+    createDevice(name, cls, std::move(capacity), node);
+    settle();
+  }
+  void createDevice(const std::string& name, const std::string& cls, core::StringMap capacity = {},
+                    const std::string& node = {}) {
     cache::Gpu device;
     device.metadata.name = name;
     device.spec.source.emplace();
@@ -40,7 +45,6 @@ class RemoteTest : public ReconcileTest {
     device.spec.nodeName = node;
     device.spec.reclaimPolicy = "Retain";
     (void)World::must(world.client.create(device));
-    settle();
   }
   /// The reply of a pool without a free GPU.
   static plugin::Reply full() { return {ReplyCode::reschedule, "pool https://p is full: all 2 GPUs are leased"}; }
@@ -359,6 +363,19 @@ TEST_F(RemoteTest, C9_AClassWithoutAPoolWaitsForDevices) {
   addDevice("by-hand", "pool");
   EXPECT_EQ(phase("a"), "Bound") << world.message("a");
   EXPECT_EQ(world.claim("a").status.elasticGPUName, "by-hand");
+}
+
+TEST_F(RemoteTest, C9_ADeviceThatBecomesAvailableDuringTheRefusalIsBound) {
+  remote.answer({{ReplyCode::invalid, "the class has no pool"}}, true);
+  remote.before = [&] {  // (W3) for the claim's own device
+    remote.before = nullptr;
+    createDevice("by-hand", "pool");
+    driver->poll();
+    world.json<cache::Gpu>({"", "by-hand"}, R"({"status":{"phase":"Available"}})", "status");
+    driver->poll();
+  };
+  claim("a");
+  EXPECT_EQ(world.claim("a").status.elasticGPUName, "by-hand") << world.message("a");
 }
 
 TEST_F(RemoteTest, ALostLeaseIsAConditionWhileAPodRunsOnTheNodeThatReportsIt) {
