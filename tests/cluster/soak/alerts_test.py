@@ -35,6 +35,18 @@ RATE = 3.0  # items of the workload made or taken each second
 ELECTION = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
 
 
+class RecordedGround(ProvingGround):
+    """Counts time in samples, because on a loaded machine they are more than an interval apart."""
+
+    recorder = None
+
+    def pass_time(self, seconds):
+        end = self.recorder.now() + seconds / INTERVAL
+        while self.recorder.now() < end:
+            self.tend()
+            time.sleep(0.2)
+
+
 def inflict(ground, recorder, journals, chosen):
     """Yields (name, expected alert or None, first sample, sample after the last) of the healthy time and of each fault."""
     ground.workload.go()
@@ -69,8 +81,8 @@ def run(options, report):
         journals = lasting_faults.Journals(pathlib.Path(folder) / "journals")
         try:
             with Cluster(pathlib.Path(folder) / "cluster", wanted=WHOLE) as cluster:
-                ground = ProvingGround(cluster, options.bin_dir, options.seed, RATE, lambda name: [*ELECTION, *journals.arguments(name)])
-                recorder = alert_recorder.Recorder(alert_recorder.controllers(ground), INTERVAL)
+                ground = RecordedGround(cluster, options.bin_dir, options.seed, RATE, lambda name: [*ELECTION, *journals.arguments(name)])
+                recorder = ground.recorder = alert_recorder.Recorder(alert_recorder.controllers(ground), INTERVAL)
                 try:
                     phases = list(inflict(ground, recorder, journals, chosen))
                 finally:
