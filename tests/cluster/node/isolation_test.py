@@ -47,6 +47,12 @@ def make_classes(admin):
                {"isolation": "qgpu", "paths": ", ".join(QGPU_FILES), "hostPaths": "/dev/qgpu/*, /dev/qgpu-ctl"})
 
 
+def shared_memories(node):
+    """Returns the tmpfs of MPS clients. The node also has the mounts of the machine, such as those of tests that run at the same time."""
+    places = [line.split()[1] for line in node.namespaces.run("cat", "/proc/self/mounts").splitlines()]
+    return [each for each in places if each.startswith(f"{real_node.STATE}/mps-shm/")]
+
+
 def check_shares(tenant):
     """The modes of shares, each on a card of its own."""
     ground, report = tenant.ground, tenant.ground.report
@@ -62,6 +68,7 @@ def check_shares(tenant):
     daemon_limits = tenant.seen("mps", "env", "-u", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "-u", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")["cuda"][0]
     report.check("mps: a program that removes its variables has the limits of the daemon",
                  (daemon_limits["filled"], daemon_limits["sms"]) == (4 * GIB, SMS // 10), daemon_limits)
+    report.check("mps: its card has a tmpfs for its clients", len(shared_memories(ground.node)) == 1, shared_memories(ground.node))
     tenant.remove("mps")
 
 
@@ -164,7 +171,7 @@ def check_nothing_left(tenant, count, killer):
 
     def restored():
         modes = json.loads(node.namespaces.path(f"{DRIVER_ROOT}/driver.json").read_text())["modes"]
-        return set(modes.values()) == {"Default"} and "mps-shm" not in node.namespaces.run("cat", "/proc/self/mounts")
+        return set(modes.values()) == {"Default"} and not shared_memories(node)
 
     until("no MPS daemon runs", lambda: not daemons())
     until("each card has its former compute mode, and no tmpfs of MPS is mounted", restored)
