@@ -32,6 +32,16 @@ def controllers(ground):
     return {name: ("elastic-gpu-system/elastic-gpu-controller", each.address) for name, each in ground.controllers.items()}
 
 
+def seconds_of(text):
+    """Returns the seconds of a duration such as 1h30m."""
+    return sum(int(number) * UNITS[unit] for number, unit in DURATION.findall(text))
+
+
+def pending_periods():
+    """Returns the time for which the condition of each alert holds before it fires: name → seconds."""
+    return {rule["alert"]: seconds_of(rule.get("for", "0s")) for rule in monitoring_test.rules()}
+
+
 def metrics_of_rules():
     return {metric for rule in monitoring_test.rules() for metric, _ in monitoring_test.used(rule["expr"])[0]}
 
@@ -59,6 +69,12 @@ class Recorder:
         """Returns the number of the next sample."""
         with self.changed:
             return self.count
+
+    def last(self, metric, label):
+        """Returns the values of the metric's series with that label in the last sample."""
+        with self.changed:
+            return [float(values[self.count - 1]) for name, values in self.series.items()
+                    if name.startswith(metric + "{") and label in name and self.count - 1 in values]
 
     def _work(self):
         due = time.monotonic()
@@ -123,8 +139,7 @@ def parsed(status, text, count, seconds):
     found = [set() for _ in range(count)]
     parts = re.split(r'expr: "ALERTS.*?", time: (\S+?),', text)[1:]
     for moment, body in zip(parts[::2], parts[1::2]):
-        at = sum(int(number) * UNITS[unit] for number, unit in DURATION.findall(moment))
-        found[at // seconds] |= set(re.findall(r'alertname\W+(ElasticGPU\w+)', body))
+        found[seconds_of(moment) // seconds] |= set(re.findall(r'alertname\W+(ElasticGPU\w+)', body))
     if (status == 0) != (not any(found)) or (status and not parts):
         raise tools.Failure(f"promtool ended with {status}: {text[:2000]}")
     return found

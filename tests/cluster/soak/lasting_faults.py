@@ -1,5 +1,5 @@
-"""Faults that last until an alert fires, one function each: it injects the fault, waits, and removes the fault. FAULTS has the alert of each. The faults of
-faults.py end before an alert could fire."""
+"""Faults that last until an alert fires, one generator each: it injects the fault, yields the seconds until its next step, and removes the fault. FAULTS has the
+alert of each. The faults of faults.py end before an alert could fire."""
 
 import contextlib
 import datetime
@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import time
 
 import installation
 import parts
@@ -24,7 +25,6 @@ OTHER_VERSION = b"0.0.9\0"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 ACCOUNT = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-TEAM = "measured"
 JSON_PATCH = "application/json-patch+json"
 
 
@@ -36,7 +36,7 @@ def standby_of(ground):
 def replica_stopped(ground, seconds):
     standby = standby_of(ground)
     ground.replicas.stop(standby.name)
-    ground.pass_time(seconds)
+    yield seconds
     standby.start()
 
 
@@ -47,7 +47,7 @@ def two_leases(ground, seconds):
     standby.arguments = ["--leader-elect", "--leader-elect-resource-name=other"]
     with changed_role(ground, "roles", lambda rules: rules[1].update(resourceNames=["elastic-gpu-controller", "other"])):
         standby.start()
-        ground.pass_time(seconds)
+        yield seconds
         ground.replicas.stop(standby.name)
     standby.arguments = ["--leader-elect"]
     standby.start()
@@ -59,7 +59,7 @@ def lease_of_a_stranger(ground, seconds):
     for _ in range(round(seconds)):
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         ground.client.patch(LEASE, {"spec": {"holderIdentity": "stranger", "renewTime": now}})
-        ground.pass_time(1)
+        yield 1
     ground.client.patch(LEASE, {"spec": {"holderIdentity": ""}})
     ground.await_leader()
 
@@ -76,7 +76,7 @@ def lease_refused(ground, seconds):
     standby.use_token(ground.client.token_for(installation.NAMESPACE, name, expirationSeconds=3600))
     ground.replicas.stop(standby.name)
     standby.start()
-    ground.pass_time(seconds)
+    yield seconds
     standby.new_token()
     ground.replicas.stop(standby.name)
     standby.start()
@@ -104,7 +104,7 @@ def requests_refused(ground, seconds):
                 rule["resources"] = [each for each in rule["resources"] if each != "elasticgpuclaims/status"] or ["none"]
 
     with changed_role(ground, "clusterroles", without):
-        ground.pass_time(seconds)
+        yield seconds
 
 
 def updates_rejected(ground, seconds):
@@ -115,7 +115,7 @@ def updates_rejected(ground, seconds):
               "matchConditions": [{"name": "controller", "expression": f"request.userInfo.username == '{ACCOUNT}'"}]}
     ground.client.create(f"{ADMISSION}/validatingadmissionpolicies", {**name, "spec": policy})
     ground.client.create(f"{ADMISSION}/validatingadmissionpolicybindings", {**name, "spec": {"policyName": "frozen", "validationActions": ["Deny"]}})
-    ground.pass_time(seconds)
+    yield seconds
     ground.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/frozen")
     ground.client.delete(f"{ADMISSION}/validatingadmissionpolicies/frozen")
 
@@ -124,7 +124,7 @@ def api_server_slow(ground, seconds):
     """Each answer of the API server takes most of a second."""
     for each in ground.controllers.values():
         each.gate.delay(0.35)
-    ground.pass_time(seconds)
+    yield seconds
     for each in ground.controllers.values():
         each.gate.heal()
 
@@ -149,7 +149,7 @@ def other_version(ground, seconds):
         ground.bin_dir = folder
         standby.start()
         ground.bin_dir = original
-        ground.pass_time(seconds)
+        yield seconds
         ground.replicas.stop(standby.name)
     standby.start()
 
@@ -157,7 +157,7 @@ def other_version(ground, seconds):
 def card_unhealthy(ground, seconds):
     path = f"{GPUS}/gpu-{NODE_NAMES[-1]}-0"
     report_health(ground, path, False)
-    ground.pass_time(seconds)
+    yield seconds
     report_health(ground, path, True)
 
 
@@ -178,15 +178,15 @@ def card_flaps(ground, seconds):
     for _ in range(12):
         for healthy in (False, True):
             report_health(ground, card, healthy)
-            ground.pass_time(0.25)
-    ground.pass_time(seconds)
+            time.sleep(0.25)
+    yield seconds
     ground.client.delete(f"{claims()}/on-it")
 
 
 def node_lost(ground, seconds):
     node = busiest_node(ground)
     ground.remove_node(node)
-    ground.pass_time(seconds)
+    yield seconds
     ground.drop_pods_of(node)
     ground.republish(node)
     ground.drop_pods_of(node)
@@ -201,7 +201,7 @@ def ledger_edited(ground, seconds):
     uid = device["metadata"]["uid"]
     ground.client.patch(card, {"spec": {"allocations": {uid: None}}})
     until("the entry is back", lambda: uid in ground.client.get(card)["spec"].get("allocations", {}))
-    ground.pass_time(seconds)
+    yield seconds
     ground.client.delete(f"{claims()}/entered")
 
 
@@ -212,8 +212,8 @@ def plugin_killed(ground, seconds):
         host = until("gpushare's host runs", lambda: next(iter(hosts_of(ground.replicas.children[name].pid)), None))
         os.kill(host, signal.SIGKILL)
         until("it runs again", lambda host=host: [each for each in hosts_of(ground.replicas.children[name].pid) if each != host])
-        ground.pass_time(2)
-    ground.pass_time(seconds)
+        yield 2
+    yield seconds
 
 
 def claim_of(name, cls, requests):
@@ -229,7 +229,7 @@ def provision_fails(ground, seconds):
     names = [f"down-{index}" for index in range(round(seconds))]
     for name in names:  # one after the other, because the calls for one device have a growing backoff
         ground.client.create(claims(), claim_of(name, "down", {"gpu-core": 5}))
-        ground.pass_time(1)
+        yield 1
     for name in names:
         ground.client.delete(f"{claims()}/{name}")
     until("its claims are gone", lambda: not any(ground.client.exists(f"{claims()}/{name}") for name in names))
@@ -254,40 +254,37 @@ def journal_disk_full(ground, seconds, journals):
     with open(filled, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
-    ground.pass_time(seconds)
+    yield seconds
     filled.unlink()
 
 
-def team_quota(ground, hard):
-    """Claims of a namespace with 100 % of a card, and a quota of so many."""
-    ground.client.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+@contextlib.contextmanager
+def team_quota(ground, team, hard):
+    """A namespace whose claims have 100 % of a card, with a quota of so many."""
+    client = ground.client
+    client.create("/api/v1/namespaces", {"metadata": {"name": team}})
     for index in range(4):
-        ground.client.create(claims(TEAM), claim(f"quarter-{index}", CLASS_NOW, 25, "1Gi"))
-    until("they are bound", lambda: all(each.get("status", {}).get("phase") == "Bound" for each in ground.client.items(claims(TEAM))))
-    ground.client.create(quotas(TEAM), {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUQuota", "metadata": {"name": "team"},
-                                        "spec": {"hard": {"gpu-core": hard}}})
+        client.create(claims(team), claim(f"quarter-{index}", CLASS_NOW, 25, "1Gi"))
+    until("they are bound", lambda: all(each.get("status", {}).get("phase") == "Bound" for each in client.items(claims(team))))
+    client.create(quotas(team), {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUQuota", "metadata": {"name": "team"}, "spec": {"hard": {"gpu-core": hard}}})
     # The fault begins with the metrics, which are set with the status.
-    until("its usage is counted", lambda: ground.client.get(f"{quotas(TEAM)}/team").get("status", {}).get("used"))
-
-
-def end_team(ground):
-    ground.client.delete(f"{quotas(TEAM)}/team")
-    ground.client.delete_all(claims(TEAM))
-    until("its claims are gone", lambda: not ground.client.items(claims(TEAM)))
-    ground.client.delete(f"/api/v1/namespaces/{TEAM}")
-    until("it is gone", lambda: not ground.client.exists(f"/api/v1/namespaces/{TEAM}"))
+    until("its usage is counted", lambda: client.get(f"{quotas(team)}/team").get("status", {}).get("used"))
+    yield
+    client.delete(f"{quotas(team)}/team")
+    client.delete_all(claims(team))
+    until("its claims are gone", lambda: not client.items(claims(team)))
+    client.delete(f"/api/v1/namespaces/{team}")
+    until("it is gone", lambda: not client.exists(f"/api/v1/namespaces/{team}"))
 
 
 def quota_nearly_used(ground, seconds):
-    team_quota(ground, 105)
-    ground.pass_time(seconds)
-    end_team(ground)
+    with team_quota(ground, "nearly", 105):
+        yield seconds
 
 
 def quota_lowered(ground, seconds):
-    team_quota(ground, 50)
-    ground.pass_time(seconds)
-    end_team(ground)
+    with team_quota(ground, "lowered", 50):
+        yield seconds
 
 
 def devices_held(ground, seconds):
@@ -297,14 +294,14 @@ def devices_held(ground, seconds):
     until("its pod runs", lambda: ground.client.get(f"{pods()}/holder")["status"].get("phase") == "Running")
     ground.client.patch(f"{claims()}/removed", {"metadata": {"finalizers": None}})
     ground.client.delete(f"{claims()}/removed")
-    ground.pass_time(seconds)
+    yield seconds
     ground.client.delete(f"{pods()}/holder")
 
 
 def claim_too_large(ground, seconds):
     """A claim asks for more cards than a node has."""
     ground.client.create(claims(), claim_of("too-large", CLASS_NOW, {"gpu": 64}))
-    ground.pass_time(seconds)
+    yield seconds
     ground.client.delete(f"{claims()}/too-large")
 
 
@@ -314,7 +311,7 @@ def class_full(ground, seconds):
              "egpuBindingMode": "Immediate", "parameters": {"model": "H100-SXM5-80GB"}}
     ground.client.create(CLASSES, model)
     ground.client.create(claims(), claim("waits", "other", 100, "1Gi"))
-    ground.pass_time(seconds)
+    yield seconds
     ground.client.delete(f"{claims()}/waits")
     ground.client.delete(f"{CLASSES}/other")
 
@@ -326,7 +323,7 @@ FAULTS = {
     replica_stopped: ("ElasticGPUControllerDown", 6, 1),
     lease_refused: ("ElasticGPULeaseFails", 8, 6),
     ledger_edited: ("ElasticGPULedgerDrift", 1, 16),
-    card_flaps: ("ElasticGPUStatusAlternates", 1, 16),
+    card_flaps: ("ElasticGPUStatusAlternates", 1, 30),  # the last write has a backoff of up to ten of these minutes
     updates_rejected: ("ElasticGPUReconcilesFail", 22, 7),
     api_server_slow: ("ElasticGPUQueueSlow", 32, 12),
     requests_refused: ("ElasticGPUApiRequestsFail", 13, 6),
@@ -342,6 +339,17 @@ FAULTS = {
     class_full: ("ElasticGPUClassFull", 36, 4),
     devices_held: ("ElasticGPUDevicesHeld", 36, 4),
 }
+
+# These last at the same time: each fires an alert of its own, and none affects another. The other faults are injected alone.
+TOGETHER = (
+    (ledger_edited, card_flaps, plugin_killed, journal_disk_full),
+    (other_version, claim_too_large, class_full, devices_held, quota_nearly_used, quota_lowered, card_unhealthy),
+)
+
+
+def groups():
+    """Returns all faults: groups of those that last at the same time."""
+    return [*((each,) for each in FAULTS if not any(each in group for group in TOGETHER)), *TOGETHER]
 
 
 class Journals:
