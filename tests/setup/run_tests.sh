@@ -22,13 +22,14 @@ skipped() { # PATTERN WHY [BUT]
 }
 skipped '^provisioners_skeleton_' "this machine has no compiler of that language"
 on_real_node='^(real_node|cluster_(agent|first_pod|install|isolation|node_faults|up_real_node))'
-skipped '^(chart_|monitoring_)' "helm or promtool is not built: make tools (Go ≥ 1.26)"
+with_tools='^(chart_|monitoring_|cluster_(alerts|agent_alerts|first_pod)$)'
+skipped "$with_tools" "helm or promtool is not built: make tools (Go ≥ 1.26)"
 skipped '^(nvml_clients|limiter_clients)' "a package index of their language or Go itself is out of reach; the log has the reason"
 skipped '^docs_site' "the Python package index is out of reach"
 skipped '^docs_image' "buildah is missing or cannot run: it needs root"
 skipped '^page_test' "chromium or npm is missing, or a package index is out of reach: apt-get install chromium npm"
-skipped '^(cluster_|crd_real|kube_contract_real|reconcile_real)' "the real Kubernetes is built with Go ≥ 1.26 and none was found" "$on_real_node"
-skipped "$on_real_node" "a real node needs root, cgroups of its own, namespaces, runc, a static busybox and Go ≥ 1.26"
+skipped '^(cluster_|crd_real|kube_contract_real|reconcile_real)' "the real Kubernetes is built with Go ≥ 1.26 and none was found" "$on_real_node|$with_tools"
+skipped "$on_real_node" "a real node needs root, cgroups of its own, namespaces, runc, a static busybox and Go ≥ 1.26" "$with_tools"
 # Prints the errors of failed suites again, because the logs are long.
 failures() {
   awk '/^ *[0-9]+\/[0-9]+ Test +#/ { suite = /\*\*\*(Failed|Timeout|Exception|Not Run)/ ? $0 : ""; shown = 0; if (suite != "") print; next }
