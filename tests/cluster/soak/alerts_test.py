@@ -58,24 +58,23 @@ class RecordedGround(ProvingGround):
         self.workload.complete()
         self.workload.shrink(RETAINED)
         until("no claim is pending", lambda: not any(self.recorder.last("elasticgpu_claims", 'phase="Pending"')))
-        self.workload.go()
 
 
 def samples(minutes):
     return round(minutes * MINUTE / INTERVAL)
 
 
-def inflict_group(ground, journals, group):
-    """Injects the faults of a group. Returns its parts."""
+def inflict_group(ground, journals, group, first):
+    """Injects the faults of a group, the first one at sample `first`. Returns its parts."""
     recorder = ground.recorder
-    steps = [(recorder.now() + number * samples(LAG), number, None) for number in range(len(group))]  # (sample, fault, generator): is a heap
+    steps = [(first + number * samples(LAG), number, None) for number in range(len(group))]  # (sample, fault, generator): is a heap
     starts, parts = {}, []
     while steps:
         due, number, generator = heapq.heappop(steps)
         ground.pass_samples(due)
         alert, lasts, ends = lasting_faults.FAULTS[group[number]]
         if generator is None:
-            starts[number] = recorder.now()
+            starts[number] = due
             generator = group[number](ground, lasts * MINUTE, *([journals] if group[number] is lasting_faults.journal_disk_full else []))
         seconds = next(generator, None)
         if seconds is None:
@@ -98,7 +97,8 @@ def inflict(ground, journals, groups):
     for group in groups:
         ground.rest()
         first = recorder.now()
-        parts = inflict_group(ground, journals, group)
+        ground.workload.go()
+        parts = inflict_group(ground, journals, group, first)
         yield Phase(" and ".join(each.__name__ for each in group), sorted(each.alert for each in parts), first, recorder.now()), parts
 
 
