@@ -75,11 +75,29 @@ const NominatedClaim* Nominator::find(std::string_view claimUid) const {
 
 bool Nominator::blocks(const std::vector<SchedulingRequest>& asks, const std::string& ownerUid,
                        const NominatedClaim& nominated) const {
-  const auto& owner = nominated.owner;
   return !state_.isPlaced(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const SchedulingRequest& ask) {
-    if (ask.claimUid == ownerUid || ask.order.priority > owner.priority) return false;
-    if (ask.order.priority < owner.priority || !nominated_.contains(ask.claimUid)) return true;
-    return scheduler::queueLess(owner, pendingRequestOf(ask));
+    return precedes(ownerUid, nominated, ask);
+  });
+}
+
+bool Nominator::precedes(const std::string& ownerUid, const NominatedClaim& nominated,
+                         const SchedulingRequest& ask) const {
+  const auto& owner = nominated.owner;
+  if (ask.claimUid == ownerUid || ask.order.priority > owner.priority) return false;
+  if (ask.order.priority < owner.priority || !nominated_.contains(ask.claimUid)) return true;
+  return scheduler::queueLess(owner, pendingRequestOf(ask));
+}
+
+bool Nominator::hasBefore(const SchedulingRequest& ask) const {
+  return std::any_of(nominated_.begin(), nominated_.end(),
+                     [&](const auto& each) { return precedes(each.first, each.second, ask); });
+}
+
+bool Nominator::isNominated(std::string_view card, std::string_view node) const {
+  return std::any_of(nominated_.begin(), nominated_.end(), [&](const auto& each) {
+    const auto& nomination = each.second.nomination;
+    return nomination.nodeName == node && std::any_of(nomination.cards.begin(), nomination.cards.end(),
+                                                      [&](const auto& nominated) { return nominated.name == card; });
   });
 }
 

@@ -64,6 +64,10 @@ class Nominator {
     for (const auto& [uid, nominated] : nominated_)
       if (blocks(asks, uid, nominated)) visit(uid, nominated);
   }
+  /// True if a nomination comes before the request in queue order. Its claim may be placed, but is not Bound yet.
+  bool hasBefore(const SchedulingRequest& ask) const;
+  /// True if the card of that node is nominated to a claim, which may be placed, but is not Bound yet.
+  bool isNominated(std::string_view card, std::string_view node) const;
   /// Calls visit(owner, node) for each nomination of a claim that waits for it.
   template <class Visit>
   void eachPending(const Visit& visit) const {
@@ -93,6 +97,8 @@ class Nominator {
   bool takeFreed() { return std::exchange(hasFreed_, false); }
 
  private:
+  /// True if the nomination comes before the request in queue order.
+  bool precedes(const std::string& ownerUid, const NominatedClaim& nominated, const SchedulingRequest& ask) const;
   /// Creation time for queue order: that of the oldest claim of the same gang, PodGroup or pods.
   int64_t sinceOf(const cache::Claim& claim) const;
 

@@ -230,6 +230,16 @@ std::string Queries::withheldText(const SchedulingRequest& ask) const {
   return text;
 }
 
+bool Queries::hasNominationBefore(const SchedulingRequest& ask) const {
+  const base::MutexLock lock(state_.mutex);
+  return state_.nominator.hasBefore(ask);
+}
+
+bool Queries::isNominated(std::string_view card, std::string_view node) const {
+  const base::MutexLock lock(state_.mutex);
+  return state_.nominator.isNominated(card, node);
+}
+
 std::set<std::string, std::less<>> Queries::nodesWithheldFrom(const std::vector<SchedulingRequest>& asks) const {
   std::set<std::string, std::less<>> nodes;
   const base::MutexLock lock(state_.mutex);

@@ -94,6 +94,10 @@ class Queries {
   /// Message: nominations and reservations of other claims that withhold capacity from the request. Names a claim only
   /// if it is in the same namespace. Empty if there are none.
   std::string withheldText(const SchedulingRequest& ask) const;
+  /// True if a nomination comes before the request in queue order. Its claim may be placed, but is not Bound yet.
+  bool hasNominationBefore(const SchedulingRequest& ask) const;
+  /// True if the card of that node is nominated to a claim, which may be placed, but is not Bound yet.
+  bool isNominated(std::string_view card, std::string_view node) const;
   /// Nodes with a nomination or reservation that withholds capacity from the requests, placed together on one node.
   std::set<std::string, std::less<>> nodesWithheldFrom(const std::vector<SchedulingRequest>& asks) const;
   /// Nodes with a nomination or reservation for any claim other than this one ("namespace/name"; empty = for any

@@ -53,10 +53,11 @@ struct Timeouts {
   Duration planTtl{1'000};            ///< check whether a gang's plan is still needed; used up to three times as long
   Duration budgetTtl{60'000};         ///< dry runs of evictions for a plan
   Duration victimSearchTimeout{800};  ///< processor time of one search, for which it occupies a worker
-  Duration victimSearchSlotTimeout{250};  ///< a claim that has not searched in time loses its slot
-  Duration firstSearchBackoff{500};       ///< claim without victims, if a candidate may appear soon; doubles
-  Duration maxSearchBackoff{15'000};      ///< claim without victims; also the longest pause of all searches
-  Duration nominationFitTimeout{2'000};   ///< nomination without remaining victims that still does not fit
+  Duration victimSearchSlotTimeout{250};    ///< a claim that has not searched in time loses its slot
+  Duration firstSearchBackoff{500};         ///< claim without victims, if a candidate may appear soon; doubles
+  Duration maxSearchBackoff{15'000};        ///< claim without victims; also the longest pause of all searches
+  Duration nominationReportDelay{120'000};  ///< NoFit of victims, and columns of their cards, wait for the preemptor
+  Duration nominationFitTimeout{2'000};     ///< nomination without remaining victims that still does not fit
 
   // Provisioners
   Duration busyPluginInterval{50};       ///< plugin without a free call

@@ -9,7 +9,7 @@ python3 bind.py resize [resize=early|resize=unpaid|resize=unordered|resize=lower
 commit=device is the implemented order: no violation. Each of the others prints the shortest run to a violation: commit=claim (the claim is patched before the
 device is Bound), lost=skipped (the device is not marked before the claim is Lost, so a stale controller fails it after the hardware returned), read=skipped (a
 device without claim is deleted without checking for pods) and mark=skipped (the victim is not marked first). The check for pods follows the observation that
-the claim is deleted: no pod starts after that, so the check is complete.
+the claim is deleted: no pod starts after that, so the check is complete. The status of a victim (V4) may be written by a cache that lacks its pod.
 
 resize: a separate model, in which the hardware stays and the user edits the bound claim's amount. Other claims take and release free capacity of its card, and
 the target may change while an earlier one is in progress: target on the device (R1) -> entry at the largest (R2) -> plugin (R3) -> in force (R4) -> entry at
@@ -181,6 +181,8 @@ def succ(s):
         def put(st, v): l = list(st); l[i] = v; return tuple(l)
         w = writes(snap)
         if w: yield f'c{i-9} reads', put(s, w)  # only the resulting write of a snapshot matters
+        w = writes((*snap[:5], None, need, others)) if pod is not None else None  # with a cache that lacks the pod
+        if w and w[0] == 'cstatus': yield f'c{i-9} reads its cache', put(s, w)  # V4; each other write follows a quorum read
         if c:
             n, follow = apply(s, c)
             yield f'c{i-9} {c}' + (' 422' if follow else ''), put(n, follow)

@@ -22,6 +22,8 @@ namespace {
 constexpr std::string_view kNodeGone = "NodeGone";
 constexpr std::string_view kNotOffered = "NotOffered";
 constexpr std::string_view kTerminating = "Terminating";
+constexpr std::string_view kFull = "Full";
+constexpr std::string_view kAvailable = "Available";
 }  // namespace
 
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
@@ -200,8 +202,7 @@ std::string Auditor::deletionMessage(const cache::Gpu& card) const {
 // Tainted, Full or Available. Reason and message explain why the card takes no claims.
 void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum,
                     v1alpha::ElasticGPUStatus& after) const {
-  constexpr std::string_view kUnhealthy = "Unhealthy", kTainted = keys::reason::kTainted, kFull = "Full",
-                             kAvailable = "Available";
+  constexpr std::string_view kUnhealthy = "Unhealthy", kTainted = keys::reason::kTainted;
   if (card.metadata.deleting()) {
     after.phase = kTerminating;
     after.reason = kDeleting;
@@ -248,6 +249,14 @@ void Auditor::judgeShares(const cache::Gpu& card, v1alpha::ElasticGPUStatus& aft
   setCondition(after.conditions, std::move(condition), base::rfc3339(clock_.wall()));
 }
 
+/// True if only the amounts are outdated, and a preemptor is about to take the capacity that the card's claims released.
+bool Auditor::awaitsPreemptor(const cache::Gpu& card, const v1alpha::ElasticGPUStatus& after) const {
+  auto compared = after;
+  compared.allocated = card.status.allocated;
+  if (after.phase == kAvailable && card.status.phase == kFull) compared.phase = kFull;
+  return compared == card.status && cluster_.queries().isNominated(card.metadata.name, card.spec.card->nodeName);
+}
+
 Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   if (options_.summaryDelay < milliseconds(0)) return Outcome::done();
   auto card = stores_.cards.get({"", name});
@@ -274,6 +283,9 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
     const auto passed = std::chrono::duration_cast<milliseconds>(clock_.now() - it->second);
     if (passed < options_.summaryDelay) return Outcome::after(options_.summaryDelay - passed);
     if (const auto left = options_.longestSummaryDelay - passed; left > milliseconds(0) && binding_())
+      return Outcome::after(std::min(options_.summaryDelay, left));
+    if (const auto left = timeouts_.nominationReportDelay - passed;
+        left > milliseconds(0) && awaitsPreemptor(*card, after))
       return Outcome::after(std::min(options_.summaryDelay, left));
     wrongSince_.erase(it);
   }

@@ -62,6 +62,7 @@ class Auditor {
   void checkLedger(const cache::Gpu& card);
   static bool agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry);
   Outcome summary(const std::string& name, std::stop_token stop);
+  bool awaitsPreemptor(const cache::Gpu& card, const v1alpha::ElasticGPUStatus& after) const;
   std::string deletionMessage(const cache::Gpu& card) const;
   void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
   /// Sets condition SharesFit to False while the card has less memory than its shares hold, else removes it.

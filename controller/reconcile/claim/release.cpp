@@ -156,7 +156,9 @@ Outcome removeFailedDevice(const ClaimContext& context, const cache::Claim& clai
     return Outcome::requeueNow().reports(notBound(claim, bound->reason, bound->message));
   if (device.metadata.deleting()) return Outcome::done();    // the end of the device requeues the claim
   const auto removed = context.writer.remove(device, stop);  // V6
-  return removed.ok() ? Outcome::done() : Outcome::retry(removed);
+  if (!removed.ok()) return Outcome::retry(removed);
+  context.waiting.released.add(claim.metadata.uid);
+  return Outcome::done();
 }
 
 }  // namespace egpu::reconcile

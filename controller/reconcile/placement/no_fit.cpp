@@ -58,6 +58,7 @@ Outcome UnschedulableReport::noFit(const NoFit& found) {
   }
   auto explained = context_.waiting.explainer.take(uid);
   if (!explained) {
+    if (preemptor_.awaitsPreemptor(claim, asked.of(claim))) return Outcome::after(context_.timeouts.explainInterval);
     // The explanation changes with every release, so it is written at intervals only.
     const auto* old = findCondition(claim.status.conditions, kBound);
     const bool isReported = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;

@@ -45,7 +45,7 @@ void useGroupOrder(std::vector<allocator::Allocator::SchedulingRequest>& asks) {
 
 std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& what, const std::string& queueKey,
                                                           AskedTogether asked, std::stop_token stop) {
-  if (const auto rest = searchDelay(*asked.claims.front(), queueKey))
+  if (const auto rest = searchDelay(*asked.claims.front(), asked.asks.front(), queueKey))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(asked.claims.front()->metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);
@@ -118,14 +118,25 @@ Outcome Preemptor::startNextSearch() {
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
 
-std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim, const std::string& queueKey) {
+bool Preemptor::awaitsPreemptor(const cache::Claim& claim, const allocator::Allocator::SchedulingRequest& ask) const {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (bound == nullptr || claim.status.phase != phase::kPending) return false;
+  if (bound->reason != reason::kPreempted && bound->reason != reason::kMoved) return false;
+  const auto age = std::chrono::seconds(base::unixSeconds(base::rfc3339(context_.clock.wall())) -
+                                        base::unixSeconds(bound->lastTransitionTime));
+  return age < context_.timeouts.nominationReportDelay && context_.cluster.queries().hasNominationBefore(ask);
+}
+
+std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim,
+                                                   const allocator::Allocator::SchedulingRequest& ask,
+                                                   const std::string& queueKey) {
   const auto rest = preemption_.searchBackoff(claim.metadata.uid);
   if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   const bool reported = bound != nullptr &&
                         (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
                         claim.status.phase == phase::kPending;
-  if (!reported) return milliseconds(0);  // the reporting code respects the backoff
+  if (!reported && !awaitsPreemptor(claim, ask)) return milliseconds(0);  // the reporting code respects the backoff
   const auto order = awaitSearch(claim, queueKey);
   return order.count() > 0 ? order : rest;
 }
@@ -134,7 +145,7 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
                                                   const scheduler::NodePredicate& suits, std::stop_token stop) {
   if (!asked.preempts) return std::nullopt;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  if (const auto rest = searchDelay(claim, queueKey))
+  if (const auto rest = searchDelay(claim, asked.of(claim), queueKey))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);

@@ -39,6 +39,9 @@ class Preemptor {
   /// one pod that decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all exist.
   std::vector<ClaimPtr> preemptionGroup(const ClaimPtr& preemptor) const;
 
+  /// True if the claim was preempted recently and a nomination still comes before it. Condition Bound then reports the
+  /// preemptor; the end of the nomination requeues the claim.
+  bool awaitsPreemptor(const cache::Claim& claim, const allocator::Allocator::SchedulingRequest& ask) const;
   /// Queues the claim for its search for victims: Preemption::delayForRateLimit().
   std::chrono::milliseconds awaitSearch(const cache::Claim& claim, const std::string& queueKey);
   /// Lets the next claim search for victims.
@@ -56,7 +59,9 @@ class Preemptor {
   std::vector<ClaimPtr> claimsOfOnlyPod(const ClaimPtr& claim) const;
   /// Backoff before the next search for victims; 0 if the claim's status must first report why it is pending; nullopt
   /// if a search may run now.
-  std::optional<std::chrono::milliseconds> searchDelay(const cache::Claim& claim, const std::string& queueKey);
+  std::optional<std::chrono::milliseconds> searchDelay(const cache::Claim& claim,
+                                                       const allocator::Allocator::SchedulingRequest& ask,
+                                                       const std::string& queueKey);
 
   const ClaimContext& context_;
   const GangMembership& gangs_;

@@ -315,10 +315,21 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
   const auto pods = podsToEvict(claim);
   if (!preemptor && std::any_of(pods.begin(), pods.end(), stays))
     return Outcome::done();  // a move waits for its pods; no gated pod is added while the device is marked
+  const auto& why = device.status.message;
+  const auto* reported = findCondition(claim.status.conditions, kPreempted);
+  const bool isReported = claim.status.phase == phase::kPending && reported != nullptr && reported->message == why;
+  const auto report = [&] {
+    return Outcome::requeueNow().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::preempted,
+                                                             markedToMove(device) ? reason::kMoved : reason::kPreempted,
+                                                             why));  // V4
+  };
+  // V4 can be undone: the cache suffices. The reads that V5 needs are made once, after it.
+  const auto key = core::keyOf(claim.metadata);
+  const bool seemsUnused = pods.empty() && !context_.stores.resourceClaims.get(key) && !context_.users.isInUse(key);
+  if (!isReported && seemsUnused && !(preemptor && awaitsMembers(claim, device, preemptor))) return report();
   // First deletes the ResourceClaim, so that no pod can reserve it: neither the present pods nor ungated ones that
   // replace them.
-  const auto resourceClaim =
-      context_.bridge.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
+  const auto resourceClaim = context_.bridge.release(key, claim.metadata.uid, device.metadata.name, stop);
   if (resourceClaim.state == ResourceClaimBridge::Release::failed) return Outcome::retry(resourceClaim.error);
   for (const auto& pod : pods) {
     if (pod->metadata.deleting()) continue;
@@ -329,7 +340,7 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
   }
   // The end of its pods, and of their reservations, requeues the claim.
   if (resourceClaim.state == ResourceClaimBridge::Release::inUse || !pods.empty()) return Outcome::done();
-  const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
+  const auto used = context_.users.isInUseNow(key, device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
   // Members of one gang release their devices only after the pods of all of them have ended.
@@ -338,12 +349,7 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
   // The next write is final. A pod may have been ungated (W9) by a step that saw the device before its mark.
   if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
   if (!podsToEvict(claim).empty()) return Outcome::requeueNow();
-  const auto& why = device.status.message;
-  const auto* reported = findCondition(claim.status.conditions, kPreempted);
-  if (claim.status.phase != phase::kPending || reported == nullptr || reported->message != why)
-    return Outcome::requeueNow().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::preempted,
-                                                             markedToMove(device) ? reason::kMoved : reason::kPreempted,
-                                                             why));  // V4
+  if (!isReported) return report();
   return Outcome::nextState(
       context_.binder.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
 }

@@ -23,15 +23,16 @@
 //        reserves it again. Crash: the pods that are being deleted show how far it got. 429: a
 //        disruption budget blocks it; this is reported on the preemptor and retried after a while.
 //        Until V2, other victims are named instead if they suffice.
-//   V4   Claim status: no pod runs, by quorum read, and no pod has it reserved: Pending, and
-//        condition Preempted names the preemptor and the time of the mark. Each mark is reported
+//   V4   Claim status: no pod runs and no pod has it reserved, as far as the cache knows: Pending,
+//        and condition Preempted names the preemptor and the time of the mark. Each mark is reported
 //        again, so that an older write of Bound has an old resourceVersion. If the need ends now,
 //        the mark is removed and the claim is Bound again, with the amounts in force:
 //        status.requests stays until V5. It is cleared before V6, because the next device is made
 //        for the requests of the spec.
 //   V5   Device Failed, reason Preempted, with the marked resourceVersion, so that a stale
-//        controller cannot fail a device that its claim keeps (model: mark=skipped). The point of
-//        no return.
+//        controller cannot fail a device that its claim keeps (model: mark=skipped). Before it, the
+//        pods and the ResourceClaim are read by quorum: a pod that V4 did not know is evicted first,
+//        or runs until it ends. The point of no return.
 //   V6   The device is deleted. Again = no-op; undo; then (C1).
 //
 //   bypass: (B1), while Bound (claim/bypass.h): eviction of a pod that evades the limiter. Crash, or 429: repeated.
@@ -41,8 +42,8 @@
 //        last pods are being deleted. No pod is ungated for it while it is marked. Its
 //        ResourceClaim is deleted at that point: pods without a gate that replace the old ones wait
 //        for the next one. A device of another uid is not meant, so the claim moves once. Crash: as above.
-//   late gate: A gate is removed (W9) by a step that saw the device before its mark: before V4 and
-//        V5 the claim's pods are read by quorum. For a preemptor, such a pod is evicted. A claim
+//   late gate: A gate is removed (W9) by a step that saw the device before its mark: before V5 the
+//        claim's pods are read by quorum. For a preemptor, such a pod is evicted. A claim
 //        that moves keeps its device, with the mark removed, until its ResourceClaim is allocated
 //        for the pod. A pod that is ungated after V5 must be deleted by hand.
 //   gang as preemptor: A gang (C14) that does not fit: one plan for all of its open members, or
