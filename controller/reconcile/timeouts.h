@@ -50,9 +50,10 @@ struct Timeouts {
   Duration preemptionRetryBackoff{15'000};  ///< eviction that a disruption budget blocked
   Duration planInterval{200};               ///< claim that waits while another claim is planned for
   Duration planWriteTimeout{5'000};         ///< other claims wait this long for the rest of a gang's plan
-  Duration planTtl{1'000};            ///< check whether a gang's plan is still needed; used up to three times as long
-  Duration budgetTtl{60'000};         ///< dry runs of evictions for a plan
-  Duration victimSearchTimeout{800};  ///< processor time of one search, for which it occupies a worker
+  Duration planTtl{1'000};             ///< check whether a gang's plan is still needed; used up to three times as long
+  Duration planVersionTimeout{2'000};  ///< members of a gang are listed if the watch takes longer
+  Duration budgetTtl{60'000};          ///< dry runs of evictions for a plan
+  Duration victimSearchTimeout{800};   ///< processor time of one search, for which it occupies a worker
   Duration victimSearchSlotTimeout{250};    ///< a claim that has not searched in time loses its slot
   Duration firstSearchBackoff{500};         ///< claim without victims, if a candidate may appear soon; doubles
   Duration maxSearchBackoff{15'000};        ///< claim without victims; also the longest pause of all searches

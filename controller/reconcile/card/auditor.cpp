@@ -249,7 +249,7 @@ void Auditor::judgeShares(const cache::Gpu& card, v1alpha::ElasticGPUStatus& aft
   setCondition(after.conditions, std::move(condition), base::rfc3339(clock_.wall()));
 }
 
-/// True if only the amounts are outdated, and a preemptor is about to take the capacity that the card's claims released.
+/// True if only the amounts are outdated, and a preemptor is about to take the released capacity.
 bool Auditor::awaitsPreemptor(const cache::Gpu& card, const v1alpha::ElasticGPUStatus& after) const {
   auto compared = after;
   compared.allocated = card.status.allocated;

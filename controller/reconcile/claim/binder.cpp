@@ -233,6 +233,17 @@ base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop
   return {};
 }
 
+base::Result<bool> Binder::writeSomeEntries(const cache::Gpu& device, std::stop_token stop) {
+  int left = kEntriesAtOnce;
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto card = stores_.cards.get({"", device.spec.cards[i].name});
+    const bool hasEntry = card && card->spec.allocations.contains(device.metadata.uid);
+    if (!hasEntry && left-- == 0) return false;
+    if (auto status = writeEntry(device, i, EntryChange::any, stop); !status.ok()) return status;
+  }
+  return true;
+}
+
 base::Status Binder::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
   const bool changed = lower || !device.spec.target;  // a device that was never resized had no larger entry
   const auto there = v1alpha::isResizing(device) ? EntryChange::none : changed ? EntryChange::any : EntryChange::growth;

@@ -30,18 +30,20 @@ Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::
     if ((waits && !hasConsumer(context_.stores, *claim)) || (forPods && *obstacle))
       return rollback_.rollBack(*claim, *device, {}, stop);
   }
-  const auto entries = context_.binder.writeEntries(*device, stop);  // W2
+  const auto entries = context_.binder.writeSomeEntries(*device, stop);  // W2
   if (!entries.ok()) {
-    if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
+    const auto& why = entries.status();
+    if (why.code() != base::Code::invalid) return Outcome::retry(why);
     // (D1) 422: the decision was stale. Repeated refusals have another reason, and deciding at once would repeat them.
     const int times = context_.waiting.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
     if (times > 0)
       context_.waiting.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
-                                            "the ledger refuses: " + entries.message(),
+                                            "the ledger refuses: " + why.message(),
                                             intents_.backoffAfterRefusals(times));
-    if (isReservedForPod(context_.stores, *claim)) return reportStuck(*claim, entries.message());
+    if (isReservedForPod(context_.stores, *claim)) return reportStuck(*claim, why.message());
     return rollback_.rollBack(*claim, *device, {}, stop);
   }
+  if (!*entries) return Outcome::requeueNow();
   if (late && !inGang(context_.stores, *claim)) return waitForReservation(claim, device, stop);
   if (auto outcome = incompleteGang_.awaitMembers(*claim, *device, stop)) return *std::move(outcome);
   return provision(claim, device, stop);

@@ -58,7 +58,10 @@ Outcome UnschedulableReport::noFit(const NoFit& found) {
   }
   auto explained = context_.waiting.explainer.take(uid);
   if (!explained) {
-    if (preemptor_.awaitsPreemptor(claim, asked.of(claim))) return Outcome::after(context_.timeouts.explainInterval);
+    if (const auto wait = preemptor_.waitForPreemptor(claim, asked.of(claim)); wait.count() > 0) {
+      const auto search = asked.preempts ? preemptor_.awaitSearch(claim, claimKey(core::keyOf(claim.metadata))) : wait;
+      return Outcome::after(search.count() > 0 ? std::min(search, wait) : wait);
+    }
     // The explanation changes with every release, so it is written at intervals only.
     const auto* old = findCondition(claim.status.conditions, kBound);
     const bool isReported = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;

@@ -70,6 +70,27 @@ bool becomesBound(const cache::Gpu& device) {
   return (phase.empty() || phase == phase::kPending) && !device.metadata.deleting() && device.spec.claimRef.has_value();
 }
 
+/// Priorities of many claims. Looks up each PriorityClass once.
+class Priorities {
+ public:
+  explicit Priorities(const cache::Stores& stores) : stores_(stores) {}
+
+  int64_t of(const cache::Claim& claim) {
+    const auto& name = claim.spec.priorityClassName;
+    if (name.empty() || name.starts_with("system-")) return priorityOf(stores_, claim).value;
+    const auto known = ofClass_.find(name);
+    if (known != ofClass_.end()) return known->second;
+    const bool exists = stores_.priorityClasses.get({"", name}) != nullptr;
+    const auto value = priorityOf(stores_, claim).value;
+    if (exists) ofClass_.emplace(name, value);  // else the claim's own status counts
+    return value;
+  }
+
+ private:
+  const cache::Stores& stores_;
+  std::unordered_map<std::string, int64_t> ofClass_;
+};
+
 /// Returns the priority of that claim; the highest if the claim is gone.
 int64_t priorityOfOwner(const cache::Stores& stores, const cache::Gpu& device) {
   const auto claim = stores.claims.get({device.spec.claimRef->namespace_, device.spec.claimRef->name});
@@ -220,8 +241,9 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
       }))
     return {};
   const auto priority = lowestOf(asked.asks);
+  std::size_t spared = 0;
   for (auto& nomination : left)
-    std::erase_if(nomination.victims, [&](const std::string& name) {
+    spared += std::erase_if(nomination.victims, [&](const std::string& name) {
       const auto device = stores_.devices.get({"", name});
       // The allocator may learn of a removal later than the stores: victims that it still counts are released in the
       // try.
@@ -229,7 +251,23 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
       const auto holder = preemptibleClaim(stores_, *device);
       return !holder || victimGangOf(stores_, *device, *holder).priority >= priority;
     });
+  // Each released victim of a large gang requeues the gang.
+  if (auto checked = spared == 0 ? neededByLastCheck(asked, left) : std::nullopt) return *std::move(checked);
   return needed(asked, std::move(left));
+}
+
+std::optional<std::vector<v1alpha::Nomination>> Preemption::neededByLastCheck(
+    const AskedTogether& asked, std::vector<v1alpha::Nomination> nominations) const {
+  const auto plan = shared_.recent(SharedPlans::keyOf(*asked.claims.front()));
+  if (!plan) return std::nullopt;
+  bool hasVictims = false;
+  for (auto& nomination : nominations) {
+    std::erase_if(nomination.victims, [&](const std::string& victim) {
+      return !plan->needed.contains(victim) || !stores_.devices.get({"", victim});
+    });
+    hasVictims = hasVictims || !nomination.victims.empty();
+  }
+  return hasVictims ? std::optional(std::move(nominations)) : std::nullopt;
 }
 
 std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
@@ -266,21 +304,15 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
     const auto theirs = stores_.podsOfClaim(core::keyOf(holder.metadata));
     return std::any_of(theirs.begin(), theirs.end(), [&](const auto& pod) { return pods.contains(pod->metadata.uid); });
   };
-  std::unordered_map<std::string, int64_t> ofClass;  // priorities of PriorityClasses that were looked up
-  const auto priorityOfHolder = [&](const cache::Claim& holder) {
-    const auto& name = holder.spec.priorityClassName;
-    if (name.empty() || name.starts_with("system-")) return priorityOf(stores_, holder).value;
-    const auto known = ofClass.find(name);
-    if (known != ofClass.end()) return known->second;
-    const bool exists = stores_.priorityClasses.get({"", name}) != nullptr;
-    const auto value = priorityOf(stores_, holder).value;
-    if (exists) ofClass.emplace(name, value);  // else the claim's own status counts
-    return value;
-  };
+  Priorities priorities(stores_);
   const auto blockedByBudget = heldUpNow();
   const auto own = gangNamedBy(*asked.claims.front());
   std::set<std::string> exempt;  // gangs with a member that can't be evicted now
   for (const auto& device : stores_.preemptibleDevices()) {
+    const auto& ref = device->spec.claimRef;
+    const auto owner = ref ? stores_.claims.get({ref->namespace_, ref->name}) : nullptr;
+    // True for most devices; the other checks cost more.
+    if (owner && !inGang(stores_, *owner) && priorities.of(*owner) >= priority) continue;
     const auto holder = preemptibleClaim(stores_, *device);
     if (!holder) {
       const bool soon = becomesBound(*device) && priorityOfOwner(stores_, *device) < priority;
@@ -291,7 +323,7 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
     const auto key = gang ? gang->str() : std::string();
     if (!key.empty() && !candidates.gangs.contains(key))
       candidates.gangs[key] = victimGangOf(stores_, *device, *holder);
-    const auto theirs = key.empty() ? priorityOfHolder(*holder) : candidates.gangs[key].priority;
+    const auto theirs = key.empty() ? priorities.of(*holder) : candidates.gangs[key].priority;
     if (theirs >= priority || (gang && gang == own)) continue;
     const bool held = blockedByBudget.contains(device->metadata.name);
     candidates.moreSoon = candidates.moreSoon || held;

@@ -74,8 +74,9 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   const bool isLarge = asked.claims.size() > Writer::kFewReads;
   const bool onlyFirst = isNew && isLarge && areKept(asked.claims, nominations);  // its message names the victims left
   const std::size_t max = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
+  const auto began = context_.clock.now();
   for (std::size_t i = begin; i < nominations.size(); ++i) {
-    if (i == begin + max) {
+    if (i == begin + max || (i > begin && context_.clock.now() - began >= context_.timeouts.claimStepTimeout)) {
       preemption_.leaveUnwritten(asked, std::move(nominations), i);
       return Outcome::requeueNow();
     }
@@ -90,11 +91,14 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
     if (onlyFirst) return Outcome::after(context_.timeouts.preemptionRetryBackoff);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
-  for (const auto& nomination : nominations)  // steps that checked before the last write found no need
-    for (const auto& name : nomination.victims)
-      if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
-        context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
+  for (const auto& nomination : nominations) requeueVictims(nomination);
   return Outcome::after(context_.timeouts.preemptionRetryBackoff);
+}
+
+void Preemptor::requeueVictims(const v1alpha::Nomination& nomination) {
+  for (const auto& name : nomination.victims)
+    if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
+      context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
 }
 
 bool Preemptor::isReportedRecently(const std::vector<ClaimPtr>& claims,
@@ -118,13 +122,15 @@ Outcome Preemptor::startNextSearch() {
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
 
-bool Preemptor::awaitsPreemptor(const cache::Claim& claim, const allocator::Allocator::SchedulingRequest& ask) const {
+milliseconds Preemptor::waitForPreemptor(const cache::Claim& claim,
+                                         const allocator::Allocator::SchedulingRequest& ask) const {
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  if (bound == nullptr || claim.status.phase != phase::kPending) return false;
-  if (bound->reason != reason::kPreempted && bound->reason != reason::kMoved) return false;
-  const auto age = std::chrono::seconds(base::unixSeconds(base::rfc3339(context_.clock.wall())) -
-                                        base::unixSeconds(bound->lastTransitionTime));
-  return age < context_.timeouts.nominationReportDelay && context_.cluster.queries().hasNominationBefore(ask);
+  if (bound == nullptr || claim.status.phase != phase::kPending) return {};
+  if (bound->reason != reason::kPreempted && bound->reason != reason::kMoved) return {};
+  const std::chrono::seconds age(base::unixSeconds(base::rfc3339(context_.clock.wall())) -
+                                 base::unixSeconds(bound->lastTransitionTime));
+  const auto left = context_.timeouts.nominationReportDelay - age;
+  return left.count() > 0 && context_.cluster.queries().hasNominationBefore(ask) ? left : milliseconds(0);
 }
 
 std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim,
@@ -136,7 +142,8 @@ std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim,
   const bool reported = bound != nullptr &&
                         (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
                         claim.status.phase == phase::kPending;
-  if (!reported && !awaitsPreemptor(claim, ask)) return milliseconds(0);  // the reporting code respects the backoff
+  if (!reported && waitForPreemptor(claim, ask).count() == 0)
+    return milliseconds(0);  // the reporting code respects the backoff
   const auto order = awaitSearch(claim, queueKey);
   return order.count() > 0 ? order : rest;
 }

@@ -39,9 +39,10 @@ class Preemptor {
   /// one pod that decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all exist.
   std::vector<ClaimPtr> preemptionGroup(const ClaimPtr& preemptor) const;
 
-  /// True if the claim was preempted recently and a nomination still comes before it. Condition Bound then reports the
-  /// preemptor; the end of the nomination requeues the claim.
-  bool awaitsPreemptor(const cache::Claim& claim, const allocator::Allocator::SchedulingRequest& ask) const;
+  /// Returns more than 0 if the claim was preempted recently and a nomination still comes before it: the time for which
+  /// condition Bound may continue to report the preemptor. The end of the nomination requeues the claim.
+  std::chrono::milliseconds waitForPreemptor(const cache::Claim& claim,
+                                             const allocator::Allocator::SchedulingRequest& ask) const;
   /// Queues the claim for its search for victims: Preemption::delayForRateLimit().
   std::chrono::milliseconds awaitSearch(const cache::Claim& claim, const std::string& queueKey);
   /// Lets the next claim search for victims.
@@ -54,6 +55,8 @@ class Preemptor {
   /// True if the nominations of a gang of many members need no write now: the plan is kept, and its remaining victims
   /// were reported within explainInterval. Each released victim would otherwise cost a write.
   bool isReportedRecently(const std::vector<ClaimPtr>& claims, const std::vector<v1alpha::Nomination>& nominations);
+  /// Requeues the victims' claims: steps before the last write of the plan found no need.
+  void requeueVictims(const v1alpha::Nomination& nomination);
   /// openClaimsOf() the claim's only pod, including the claim; none for nullopt. If it has several pods: the claim
   /// alone.
   std::vector<ClaimPtr> claimsOfOnlyPod(const ClaimPtr& claim) const;

@@ -30,13 +30,16 @@ bool Batches::allDone() const {
   return done_ >= size_;
 }
 
+namespace {
+constexpr int kMaxTtls = 3;  ///< age up to which a result is used while one caller renews it
+}
+
 std::string SharedPlans::keyOf(const cache::Claim& claim) {
   const auto gang = gangNamedBy(claim);
   return gang ? gang->str() : std::string();
 }
 
 std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) {
-  constexpr int kMaxTtls = 3;
   if (key.empty()) return nullptr;
   const base::MutexLock lock(mutex_);
   const auto known = checked_.find(key);
@@ -50,6 +53,13 @@ std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) {
   return now - checked.at < kMaxTtls * timeouts_.planTtl ? checked.plan : nullptr;
 }
 
+std::shared_ptr<const SharedPlan> SharedPlans::recent(const std::string& key) const {
+  const base::MutexLock lock(mutex_);
+  const auto known = checked_.find(key);
+  if (known == checked_.end() || !known->second.stands) return nullptr;
+  return clock_.now() - known->second.at < kMaxTtls * timeouts_.planTtl ? known->second.plan : nullptr;
+}
+
 std::shared_ptr<const SharedPlan> SharedPlans::last(const std::string& key) const {
   const base::MutexLock lock(mutex_);
   const auto known = checked_.find(key);
@@ -59,7 +69,7 @@ std::shared_ptr<const SharedPlan> SharedPlans::last(const std::string& key) cons
 std::optional<SharedPlans::AwaitedVersion> SharedPlans::awaited(const std::string& key) const {
   const base::MutexLock lock(mutex_);
   const auto known = awaited_.find(key);
-  const bool valid = known != awaited_.end() && clock_.now() - known->second.since < timeouts_.planTtl;
+  const bool valid = known != awaited_.end() && clock_.now() - known->second.since < kMaxTtls * timeouts_.planTtl;
   return valid ? std::optional(known->second) : std::nullopt;
 }
 

@@ -68,10 +68,12 @@ class SharedPlans {
   /// Returns the result of the last check. Null: the caller must check the plan. After Timeouts::planTtl, one caller
   /// per planTtl gets null; the others use the old result until it is three times as old.
   std::shared_ptr<const SharedPlan> find(const std::string& key);
+  /// Returns the result that find() would return to other callers than the one that checks the plan.
+  std::shared_ptr<const SharedPlan> recent(const std::string& key) const;
   /// Returns the result of the last check, however old; null if there is none, or a new plan was written since.
   std::shared_ptr<const SharedPlan> last(const std::string& key) const;
   /// Version of the claims that the cache must reach before the plan is checked, and the time since which it is
-  /// awaited: less than planTtl. Callers hold checks().
+  /// awaited: less than three times planTtl. Callers hold checks().
   struct AwaitedVersion {
     uint64_t version = 0;
     base::Clock::Steady since;

@@ -134,8 +134,8 @@ base::Result<bool> VictimSync::updateMembers(const std::string& key, const std::
     awaited = shared.awaited(key);
   }
   if (context_.stores.claims.version() < awaited->version) {
-    // Claims that do not change produce no event until the next bookmark.
-    if (context_.clock.now() - awaited->since < context_.timeouts.shortRecheckInterval) return false;
+    // Claims that do not change produce no event until the next bookmark. The list takes seconds in a large namespace.
+    if (context_.clock.now() - awaited->since < context_.timeouts.planVersionTimeout) return false;
     if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
   }
   shared.endAwait(key);

@@ -1,5 +1,5 @@
-// Claims whose device is Released, is being deleted by this process, or was found by quorum read to be gone: no pod uses
-// it, and none can from then on. Lost when the process ends, which costs two reads per claim.
+// Claims whose device is Released, is being deleted by this process, or was found to be gone by a quorum read: no pod
+// uses it, and none can from then on. Lost when the process ends, which costs two reads per claim.
 #pragma once
 
 #include <cstddef>

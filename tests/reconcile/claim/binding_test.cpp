@@ -77,6 +77,20 @@ TEST_F(BindingTest, C8_TwoCardsOfOneNode) {
   EXPECT_EQ(device.spec.cards[1].memory, 16 * kGi);
 }
 
+TEST_F(BindingTest, W2_MoreEntriesThanOneStateWritesAreWrittenOnce) {
+  world.addNode("n2");
+  for (int i = 0; i < 2 * Binder::kEntriesAtOnce + 1; ++i) world.addCard("n2", i);
+  settle();
+  world.addClaim("many", "share", {{"gpu", std::to_string(2 * Binder::kEntriesAtOnce + 1)}});
+  const auto before = writes();
+  settle();
+  EXPECT_EQ(writes() - before, 4U + 2 * Binder::kEntriesAtOnce + 1) << "as for one card, and the other entries";
+  const auto device = world.gpu(deviceOf("many"));
+  ASSERT_EQ(device.status.phase, "Bound");
+  for (const auto& card : device.spec.cards)
+    EXPECT_EQ(world.gpu(card.name).spec.allocations.count(device.metadata.uid), 1U) << card.name;
+}
+
 TEST_F(BindingTest, D1_AnIntentWhoseClaimIsGoneIsRolledBack) {
   cache::Gpu device;
   device.metadata.name = "egpu-00000000-dead-dead-dead-000000000000";

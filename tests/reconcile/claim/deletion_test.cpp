@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/reconcile/fixture.h"
-#include "tests/support/forwarding_transport.h"
+#include "tests/support/request_log.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -26,36 +26,20 @@ TEST_F(DeletionTest, C12_DeleteFreesTheCardAndTheClaim) {
 }
 
 TEST_F(DeletionTest, C12_ADeletionCostsSevenRequestsOfWhichOneFindsNothing) {
-  std::vector<std::string> requests, missed;
-  class Counting final : public support::ForwardingTransport {
-   public:
-    Counting(kube::Transport& to, std::vector<std::string>& all, std::vector<std::string>& none)
-        : ForwardingTransport(to), requests_(all), missed_(none) {}
-    base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
-      auto answer = ForwardingTransport::perform(request, std::move(stop));
-      if (request.target.find("/events") != std::string::npos) return answer;
-      const auto line = std::string(kube::toString(request.method)) + " " + request.target;
-      requests_.push_back(line);
-      if (answer.ok() && answer->status == 404) missed_.push_back(line);
-      return answer;
-    }
-
-   private:
-    std::vector<std::string>&requests_, &missed_;
-  } line{*world.transport, requests, missed};
+  support::RequestLog line{*world.transport};
   startOver(line);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   const auto device = deviceOf("a");
   world.removeClaim("a");
-  requests.clear();
-  missed.clear();
+  line.requests.clear();
+  line.missed.clear();
   driver->run();
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
   EXPECT_FALSE(world.exists(device));
-  std::erase_if(requests, [](const auto& each) { return each.find("watch=") != std::string::npos; });
-  EXPECT_LE(requests.size(), 7U) << ::testing::PrintToString(requests);
-  EXPECT_LE(missed.size(), 1U) << ::testing::PrintToString(missed);
+  std::erase_if(line.requests, [](const auto& each) { return each.find("watch=") != std::string::npos; });
+  EXPECT_LE(line.requests.size(), 7U) << ::testing::PrintToString(line.requests);
+  EXPECT_LE(line.missed.size(), 1U) << ::testing::PrintToString(line.missed);
   TearDown();
   driver.reset();
 }

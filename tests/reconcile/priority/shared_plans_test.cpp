@@ -73,7 +73,23 @@ TEST(SharedPlans, OneCallerChecksAnOldResultWhileTheOthersUseIt) {
   EXPECT_EQ(plans.last("k"), nullptr);
 }
 
-TEST(SharedPlans, AVersionIsAwaitedForLessThanPlanTtl) {
+TEST(SharedPlans, ARecentResultLeavesTheNextCheckToOthers) {
+  base::ManualClock clock;
+  SharedPlans plans(clock, kDefaultTimeouts);
+  EXPECT_EQ(plans.recent("k"), nullptr);
+  plans.put("k", plan({"a"}), plans.generation());
+  clock.advance(2 * kDefaultTimeouts.planTtl);
+  ASSERT_NE(plans.recent("k"), nullptr);
+  EXPECT_EQ(plans.recent("k")->victims, std::vector<std::string>{"a"});
+  EXPECT_EQ(plans.find("k"), nullptr) << "its caller checks the plan";
+  clock.advance(kDefaultTimeouts.planTtl);
+  EXPECT_EQ(plans.recent("k"), nullptr) << "too old";
+  plans.put("k", plan({"a"}), plans.generation());
+  plans.forget("k");
+  EXPECT_EQ(plans.recent("k"), nullptr);
+}
+
+TEST(SharedPlans, AVersionIsAwaitedForLessThanThreeTimesPlanTtl) {
   base::ManualClock clock;
   SharedPlans plans(clock, kDefaultTimeouts);
   EXPECT_FALSE(plans.awaited("k"));
@@ -83,6 +99,8 @@ TEST(SharedPlans, AVersionIsAwaitedForLessThanPlanTtl) {
   plans.endAwait("k");
   EXPECT_FALSE(plans.awaited("k"));
   plans.await("k", 8);
+  clock.advance(2 * kDefaultTimeouts.planTtl);
+  EXPECT_TRUE(plans.awaited("k"));
   clock.advance(kDefaultTimeouts.planTtl);
   EXPECT_FALSE(plans.awaited("k")) << "the state of that version is too old";
 }
