@@ -99,7 +99,7 @@ def quota(picture, claim):
             return None
     meta = claim["metadata"]
     before = [other for other in picture.claims if other["metadata"]["namespace"] == meta["namespace"] and other["metadata"]["uid"] != meta["uid"]
-              and bound_condition(other).get("reason") in ("QuotaExceeded", "Preempting", "NoFit") and priority(other) >= priority(claim)]
+              and bound_condition(other).get("reason") in ("QuotaExceeded", "Preempting", "Preempted", "NoFit") and priority(other) >= priority(claim)]
     if all(rules.within_quotas(picture, claim, times(claim) + ahead) for ahead in (0, len(before))):
         return f"its quotas leave room for it and {len(before)} claims before it"
     return None
@@ -110,8 +110,14 @@ def preempting(picture, claim):
     return None if claim["status"].get("nominated") else "it has no nomination"
 
 
+def preempted(picture, claim):
+    """A victim names its preemptor until no claim that comes before it has a nomination."""
+    ahead = [each for each in picture.claims if each.get("status", {}).get("nominated") and priority(each) >= priority(claim)]
+    return None if ahead else "no claim before it has a nomination"
+
+
 TRUE_IF = {"WaitingForGates": gates, "WaitingForConsumer": consumer, "WaitingForGang": gang, "NoFit": no_fit, "QuotaExceeded": quota,
-           "Preempting": preempting, "Provisioning": provisioning}
+           "Preempting": preempting, "Preempted": preempted, "Moved": preempted, "Provisioning": provisioning}
 
 
 def untrue(picture):
