@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/priority.h"
