@@ -52,11 +52,15 @@ class RecordedGround(ProvingGround):
             self.tend()
             time.sleep(0.2)
 
-    def rest(self):
-        """Waits until no claim is pending: the alert about pending claims would count those of the next fault, too."""
+    def pause_workload(self):
+        """Leaves so many items that none of their claims has a reason to be pending."""
         self.workload.rest()
         self.workload.complete()
         self.workload.shrink(RETAINED)
+
+    def rest(self):
+        """Waits until no claim is pending: the alert about pending claims would count those of the next fault, too."""
+        self.pause_workload()
         until("no claim is pending", lambda: not any(self.recorder.last("elasticgpu_claims", 'phase="Pending"')))
 
 
@@ -117,6 +121,14 @@ def check(report, phases, firing):
                   f"{(part.end - part.first) * INTERVAL / MINUTE:.1f}", flush=True)
 
 
+def print_alternations(ground):
+    """The objects are known only to the log. One alternates on purpose (card_flaps)."""
+    for name in ground.controllers:
+        for line in ground.replicas.tail(name, 10**6).splitlines():
+            if "a status alternates" in line:
+                print(f"{name}: {line}")
+
+
 def run(options, report):
     tools.tool("promtool")  # skips the test at once
     by_name = {each.__name__: each for each in lasting_faults.FAULTS}
@@ -133,6 +145,7 @@ def run(options, report):
                     recorder.end()
                     ground.close()
                 report.check("no controller crashed", not ground.crashes, ground.crashes)
+                print_alternations(ground)
         finally:
             journals.close()
     started = time.monotonic()

@@ -13,7 +13,6 @@ import time
 import installation
 import parts
 from client import CLASSES, GPUS, claims, pods, quotas, until
-from faults import busiest_node
 from pki import Failure
 from pods_test import claim, pod
 from proving_ground import LEASE, NODE_NAMES, REPLICAS
@@ -183,13 +182,23 @@ def card_flaps(ground, seconds):
     ground.client.delete(f"{claims()}/on-it")
 
 
+def pod_with_claim(ground, name):
+    """Returns a running pod with a claim of that name."""
+    ground.client.create(claims(), claim(name, CLASS_NOW, 5, "1Gi"))
+    ground.client.create(pods(), pod(name, {"x": name}))
+    until("its pod runs", lambda: ground.client.get(f"{pods()}/{name}")["status"].get("phase") == "Running")
+    return ground.client.get(f"{pods()}/{name}")
+
+
 def node_lost(ground, seconds):
-    node = busiest_node(ground)
+    """The node of a running pod disappears: its claim is Lost until the pod has ended."""
+    node = pod_with_claim(ground, "stranded")["spec"]["nodeName"]
     ground.remove_node(node)
     yield seconds
     ground.drop_pods_of(node)
     ground.republish(node)
     ground.drop_pods_of(node)
+    ground.client.delete(f"{claims()}/stranded")
 
 
 def ledger_edited(ground, seconds):
@@ -289,13 +298,11 @@ def quota_lowered(ground, seconds):
 
 def devices_held(ground, seconds):
     """A user removes the claim of a running pod with its finalizers."""
-    ground.client.create(claims(), claim("removed", CLASS_NOW, 5, "1Gi"))
-    ground.client.create(pods(), pod("holder", {"x": "removed"}))
-    until("its pod runs", lambda: ground.client.get(f"{pods()}/holder")["status"].get("phase") == "Running")
+    pod_with_claim(ground, "removed")
     ground.client.patch(f"{claims()}/removed", {"metadata": {"finalizers": None}})
     ground.client.delete(f"{claims()}/removed")
     yield seconds
-    ground.client.delete(f"{pods()}/holder")
+    ground.client.delete(f"{pods()}/removed")
 
 
 def claim_too_large(ground, seconds):
@@ -303,6 +310,11 @@ def claim_too_large(ground, seconds):
     ground.client.create(claims(), claim_of("too-large", CLASS_NOW, {"gpu": 64}))
     yield seconds
     ground.client.delete(f"{claims()}/too-large")
+    ground.pause_workload()
+    for _ in range(60):  # on a slow machine, claims of the workload are pending in each sample
+        if not any(ground.recorder.last("elasticgpu_claims", 'phase="Pending"')):
+            break
+        yield 1
 
 
 def class_full(ground, seconds):
