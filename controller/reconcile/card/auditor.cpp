@@ -24,6 +24,7 @@ constexpr std::string_view kNotOffered = "NotOffered";
 constexpr std::string_view kTerminating = "Terminating";
 constexpr std::string_view kFull = "Full";
 constexpr std::string_view kAvailable = "Available";
+constexpr int kNominatedRechecks = 5;  ///< in summaryDelays: each looks at all nominations
 }  // namespace
 
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
@@ -286,7 +287,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
       return Outcome::after(std::min(options_.summaryDelay, left));
     if (const auto left = timeouts_.nominationReportDelay - passed;
         left > milliseconds(0) && awaitsPreemptor(*card, after))
-      return Outcome::after(std::min(options_.summaryDelay, left));
+      return Outcome::after(std::min(kNominatedRechecks * options_.summaryDelay, left));
     wrongSince_.erase(it);
   }
   const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);

@@ -317,6 +317,7 @@ Outcome PodPlacement::writeIntents(const core::Pod& pod, const Choice& choice,
     const auto& claim = *choice.open[i]->claim;
     const auto device =
         context_.binder.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step continues
+    if (device.ok()) context_.waiting.released.forgetClaim(claim.metadata.uid);
     const bool ours = device.ok() && belongsTo(*device, claim) && !device->metadata.deleting();
     if (ours && device->spec.nodeName == decisions[i].node) continue;
     // The remaining claims are not written for a node that the pod's other claims do not share.

@@ -260,8 +260,13 @@ std::optional<std::vector<v1alpha::Nomination>> Preemption::neededByLastCheck(
     const AskedTogether& asked, std::vector<v1alpha::Nomination> nominations) const {
   const auto plan = shared_.recent(SharedPlans::keyOf(*asked.claims.front()));
   if (!plan) return std::nullopt;
+  const std::set<std::string> checked(plan->victims.begin(), plan->victims.end());
   bool hasVictims = false;
   for (auto& nomination : nominations) {
+    const auto& victims = nomination.victims;
+    const bool isOfPlan = std::all_of(victims.begin(), victims.end(),
+                                      [&checked](const auto& victim) { return checked.contains(victim); });
+    if (!isOfPlan) return std::nullopt;  // a part of a new plan is written
     std::erase_if(nomination.victims, [&](const std::string& victim) {
       return !plan->needed.contains(victim) || !stores_.devices.get({"", victim});
     });

@@ -146,7 +146,7 @@ class Preemption {
   /// Returns the part of the claims' nominations that still helps; empty if none does.
   std::vector<v1alpha::Nomination> standing(const AskedTogether& asked) const;
   /// Removes victims that are not needed by the last check of the plan, or released. Nullopt: there is no recent check,
-  /// or all of its victims are released.
+  /// it was of other victims, or all of its victims are released.
   std::optional<std::vector<v1alpha::Nomination>> neededByLastCheck(const AskedTogether& asked,
                                                                     std::vector<v1alpha::Nomination> nominations) const;
   /// Removes victims that are not needed. Returns nothing if the claims need no capacity, or would not fit without all

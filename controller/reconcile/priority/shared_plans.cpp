@@ -76,7 +76,8 @@ std::optional<SharedPlans::AwaitedVersion> SharedPlans::awaited(const std::strin
 void SharedPlans::await(const std::string& key, uint64_t version) {
   const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
-  std::erase_if(awaited_, [this, now](const auto& each) { return now - each.second.since >= timeouts_.planTtl; });
+  std::erase_if(awaited_,
+                [this, now](const auto& each) { return now - each.second.since >= kMaxTtls * timeouts_.planTtl; });
   awaited_[key] = {version, now};
 }
 
