@@ -130,7 +130,7 @@ milliseconds Preemptor::waitForPreemptor(const cache::Claim& claim,
   if (bound->reason != reason::kPreempted && bound->reason != reason::kMoved) return {};
   const std::chrono::seconds age(base::unixSeconds(base::rfc3339(context_.clock.wall())) -
                                  base::unixSeconds(bound->lastTransitionTime));
-  if (age.count() < 0) return {};  // of a controller with another clock
+  if (age.count() < 0) return {};  // another controller with another clock wrote it
   const auto left = context_.timeouts.nominationReportDelay - age;
   return left.count() > 0 && context_.cluster.queries().hasNominationBefore(ask) ? left : milliseconds(0);
 }
