@@ -24,7 +24,8 @@ constexpr std::string_view kNotOffered = "NotOffered";
 constexpr std::string_view kTerminating = "Terminating";
 constexpr std::string_view kFull = "Full";
 constexpr std::string_view kAvailable = "Available";
-constexpr int kNominatedRechecks = 5;  ///< in summaryDelays: each looks at all nominations
+constexpr int kNominatedDelays =
+    5;  ///< summaryDelays between two checks of a nominated card: each reads all nominations
 }  // namespace
 
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
@@ -287,7 +288,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
       return Outcome::after(std::min(options_.summaryDelay, left));
     if (const auto left = timeouts_.nominationReportDelay - passed;
         left > milliseconds(0) && awaitsPreemptor(*card, after))
-      return Outcome::after(std::min(kNominatedRechecks * options_.summaryDelay, left));
+      return Outcome::after(std::min(kNominatedDelays * options_.summaryDelay, left));
     wrongSince_.erase(it);
   }
   const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);

@@ -25,6 +25,7 @@ struct AuditorOptions {
   /// write. Negative: never.
   std::chrono::milliseconds summaryDelay{1000};
   /// Maximum delay of that write while claims are being bound or evicted, so that the summary delays neither.
+  /// While only the amounts of a nominated card are outdated, the maximum is Timeouts::nominationReportDelay.
   std::chrono::milliseconds longestSummaryDelay{10'000};
 };
 

@@ -40,7 +40,7 @@ class Preemptor {
   std::vector<ClaimPtr> preemptionGroup(const ClaimPtr& preemptor) const;
 
   /// Returns more than 0 if the claim was preempted recently and a nomination still comes before it: the time for which
-  /// condition Bound may continue to report the preemptor. The end of the nomination requeues the claim.
+  /// condition Bound may continue to report the preemptor. The end of the nomination requeues the first pending claims.
   std::chrono::milliseconds waitForPreemptor(const cache::Claim& claim,
                                              const allocator::Allocator::SchedulingRequest& ask) const;
   /// Queues the claim for its search for victims: Preemption::delayForRateLimit().

@@ -6,6 +6,10 @@
 
 namespace egpu::reconcile {
 
+namespace {
+constexpr int kMaxTtls = 3;  ///< in planTtls: age up to which a result is used while one caller renews it
+}  // namespace
+
 std::optional<Batches::Batch> Batches::next() {
   const base::MutexLock lock(mutex_);
   if (next_ >= size_) return std::nullopt;
@@ -28,10 +32,6 @@ void Batches::startOver() {
 bool Batches::allDone() const {
   const base::MutexLock lock(mutex_);
   return done_ >= size_;
-}
-
-namespace {
-constexpr int kMaxTtls = 3;  ///< age up to which a result is used while one caller renews it
 }
 
 std::string SharedPlans::keyOf(const cache::Claim& claim) {

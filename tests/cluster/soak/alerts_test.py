@@ -122,7 +122,7 @@ def check(report, phases, firing):
 
 
 def print_alternations(ground):
-    """The objects are known only to the log. One alternates on purpose (card_flaps)."""
+    """Prints the objects whose status alternated, which only the log names. card_flaps causes this on purpose."""
     for name in ground.controllers:
         for line in ground.replicas.tail(name, 10**6).splitlines():
             if "a status alternates" in line:
