@@ -200,8 +200,8 @@ Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOption
                                         const std::function<void()>& restart, std::stop_token stop) {
   std::string version = options.resourceVersion;
   int64_t limit = options.limit;
-  std::string next;
-  bool anyPage = false, startedOver = false, withoutVersion = false;
+  std::string next = options.continueToken;
+  bool anyPage = !next.empty(), startedOver = false, withoutVersion = false;
   const auto startOver = [&] {
     next.clear();
     if (anyPage && restart) restart();
@@ -240,7 +240,7 @@ Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOption
     }
     anyPage = true;
     auto meta = decode(answer->body);
-    if (!meta || meta->continueToken.empty()) return meta;
+    if (!meta || meta->continueToken.empty() || options.onePage) return meta;
     if (meta->continueToken == next) return Status(Code::malformed, "the list's continue token repeats itself");
     next = std::move(meta->continueToken);
   }

@@ -30,6 +30,8 @@ struct ListOptions {
   std::string fieldSelector;
   std::string resourceVersion;  ///< empty = quorum read; "0" = any cache
   int64_t limit = 500;          ///< page size; 0 = one full list
+  std::string continueToken;    ///< from the previous page; empty = first page
+  bool onePage = false;         ///< return after one page, unless that page has expired (410)
 };
 
 struct ClientOptions {
@@ -66,8 +68,9 @@ class Client {
   /// Quorum read.
   template <class T>
   base::Result<T> get(const core::ObjectKey& key, std::stop_token stop = {});
-  /// Lists all pages. A 410 on a later page restarts the list once, without a limit. `each` receives the objects as
-  /// they are decoded; after a restart, from the first again, after a call of `restart`.
+  /// Lists all pages, or with onePage the page after continueToken. A 410 on a later page restarts the list once,
+  /// without a limit. `each` receives the objects as they are decoded; after a restart, from the first again, after a
+  /// call of `restart`.
   template <class T>
   base::Result<codec::ListMeta> list(const ListOptions& options, const std::function<void(T&&)>& each,
                                      const std::function<void()>& restart, std::stop_token stop = {});

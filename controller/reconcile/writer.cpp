@@ -1,9 +1,9 @@
 #include "controller/reconcile/writer.h"
 
-#include <map>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace egpu::reconcile {
 
@@ -13,6 +13,11 @@ namespace {
 template <class T>
 constexpr bool kMayAlternate = !std::is_same_v<T, cache::Quota>;
 }  // namespace
+
+ClaimListing::ClaimListing(std::span<const cache::Store<cache::Claim>::Ptr> claims)
+    : namespace_(claims.front()->metadata.namespace_) {
+  for (const auto& each : claims) wanted[each->metadata.uid] = core::keyOf(each->metadata);
+}
 
 template <class T>
 base::Result<T> Writer::create(const T& object, std::stop_token stop) {
@@ -71,26 +76,40 @@ base::Status Writer::readAll(std::span<const cache::Store<cache::Claim>::Ptr> cl
     }
     return {};
   }
+  ClaimListing listing(claims);
+  for (;;) {
+    const auto last = readPage(listing, stop);
+    if (!last.ok()) return last.status();
+    if (*last) return {};
+  }
+}
+
+base::Result<bool> Writer::readPage(ClaimListing& listing, std::stop_token stop) {
   kube::ListOptions options;
-  options.namespace_ = claims.front()->metadata.namespace_;
-  std::map<std::string, cache::Claim> now;  // by uid
-  for (const auto& each : claims) now[each->metadata.uid];
-  const auto wanted = now;
+  options.namespace_ = listing.namespace_;
+  options.continueToken = listing.continueToken;
+  options.onePage = true;
+  std::vector<cache::Claim> page;
   const auto listed = client_.list<cache::Claim>(
       options,
-      [&now](cache::Claim&& claim) {
-        if (const auto known = now.find(claim.metadata.uid); known != now.end()) known->second = std::move(claim);
+      [&](cache::Claim&& claim) {
+        if (listing.wanted.contains(claim.metadata.uid)) page.push_back(std::move(claim));
       },
-      [&] { now = wanted; }, stop);
+      [&] {
+        page.clear();
+        listing.found.clear();
+      },
+      std::move(stop));
   if (!listed.ok()) return listed.status();
-  for (const auto& each : claims) {
-    const auto& found = now[each->metadata.uid];
-    if (found.metadata.uid.empty())
-      stores_.observedGone<cache::Claim>(core::keyOf(each->metadata), each->metadata.uid);
-    else
-      stores_.observed(found);
+  for (const auto& claim : page) {
+    listing.found.insert(claim.metadata.uid);
+    stores_.observed(claim);
   }
-  return {};
+  listing.continueToken = listed->continueToken;
+  if (!listing.continueToken.empty()) return false;
+  for (const auto& [uid, key] : listing.wanted)
+    if (!listing.found.contains(uid)) stores_.observedGone<cache::Claim>(key, uid);
+  return true;
 }
 
 base::Result<uint64_t> Writer::currentVersion(const cache::Claim& claim, std::stop_token stop) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -14,6 +16,16 @@
 #include "controller/reconcile/status_alternations.h"
 
 namespace egpu::reconcile {
+
+/// A quorum read of some claims of one namespace by a list, page by page in several steps. The claims are fixed at the
+/// start: a claim that is created later is on no page, but exists.
+struct ClaimListing {
+  explicit ClaimListing(std::span<const cache::Store<cache::Claim>::Ptr> claims);
+  std::string namespace_;
+  std::map<std::string, core::ObjectKey> wanted;  ///< by uid
+  std::set<std::string> found;                    ///< uids of the wanted claims on the pages so far
+  std::string continueToken;
+};
 
 /// Writes objects of the kinds that writer.cpp names. Thread-safe. All references must outlive it.
 class Writer {
@@ -40,6 +52,9 @@ class Writer {
   /// the cost of its size. Claims that are gone are no error. The stores get these claims only.
   static constexpr std::size_t kFewReads = 4;  ///< number of claims up to which reads are cheaper than a list
   base::Status readAll(std::span<const cache::Store<cache::Claim>::Ptr> claims, std::stop_token stop);
+  /// Reads the next page of the list; the stores get the wanted claims on it. Returns true if it was the last page:
+  /// wanted claims that were on no page are recorded as gone.
+  base::Result<bool> readPage(ClaimListing& listing, std::stop_token stop);
   /// Reads one claim by quorum and returns the version of all claims at that time: a cache that was informed up to it
   /// is as current as a quorum read of any of them.
   base::Result<uint64_t> currentVersion(const cache::Claim& claim, std::stop_token stop);

@@ -68,7 +68,7 @@ class ClientTest : public ::testing::Test {
           ++restarts;
         });
     listStatus = meta.status();
-    if (meta) version = meta->resourceVersion;
+    if (meta) version = meta->resourceVersion, next = meta->continueToken;
     return names;
   }
   FakeTransport transport;
@@ -77,7 +77,7 @@ class ClientTest : public ::testing::Test {
   CountingMetrics metrics;
   Client client{transport, clock, random, metrics};
   base::Status listStatus;
-  std::string version;
+  std::string version, next;
   int restarts = 0;
 };
 
@@ -315,6 +315,30 @@ TEST_F(ClientTest, ListStartsOverInOnePieceWhenItsSnapshotExpiresMidway) {
   EXPECT_EQ(restarts, 1);
   EXPECT_EQ(transport.request(2).target, "/api/v1/nodes");
   EXPECT_EQ(version, "12");
+}
+
+TEST_F(ClientTest, OnePageOfAList) {
+  transport.reply(200, nodeList({nodeJson("b", "2")}, "9", "third"));
+  ListOptions options;
+  options.continueToken = "second";
+  options.onePage = true;
+  EXPECT_EQ(listNames(options), std::vector<std::string>{"b"});
+  EXPECT_EQ(next, "third");
+  EXPECT_EQ(transport.request(0).target, "/api/v1/nodes?limit=500&continue=second");
+  EXPECT_EQ(transport.requests().size(), 1U);
+  EXPECT_EQ(restarts, 0);
+}
+
+TEST_F(ClientTest, AnExpiredPageListsTheRestInOnePieceAndSaysSo) {
+  transport.reply(410, statusJson(410, "Expired"));
+  transport.reply(200, nodeList({nodeJson("a", "1"), nodeJson("b", "2")}, "12"));
+  ListOptions options;
+  options.continueToken = "second";
+  options.onePage = true;
+  EXPECT_EQ(listNames(options), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(next, "");
+  EXPECT_EQ(restarts, 1) << "the pages before are listed again";
+  EXPECT_EQ(transport.request(1).target, "/api/v1/nodes");
 }
 
 TEST_F(ClientTest, ListExpiredFromTheStartIsAnError) {

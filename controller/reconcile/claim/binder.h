@@ -45,8 +45,9 @@ class Binder {
   /// W2 on at most kEntriesAtOnce cards that lack the entry. Returns true if all cards have it by then. Errors as for
   /// writeEntries().
   base::Result<bool> writeSomeEntries(const cache::Gpu& device, std::stop_token stop);
-  /// A busy API server takes 0.2 s per write, so more would occupy the worker for more than a second.
-  static constexpr int kEntriesAtOnce = 4;
+  /// A busy API server takes 0.25 s per write, and a step begins its last state after up to 0.5 s: more would occupy
+  /// the worker for more than a second.
+  static constexpr int kEntriesAtOnce = 2;
   /// Restores entries of a committed device. Leaves to its resize step what that must raise, and keeps entries that are
   /// larger than the device, which running containers may use. lower: no container runs, so these are lowered.
   base::Status restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop);

@@ -73,12 +73,12 @@ std::optional<SharedPlans::AwaitedVersion> SharedPlans::awaited(const std::strin
   return valid ? std::optional(known->second) : std::nullopt;
 }
 
-void SharedPlans::await(const std::string& key, uint64_t version) {
+void SharedPlans::await(const std::string& key, uint64_t version, std::optional<ClaimListing> listing) {
   const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   std::erase_if(awaited_,
                 [this, now](const auto& each) { return now - each.second.since >= kMaxTtls * timeouts_.planTtl; });
-  awaited_[key] = {version, now};
+  awaited_[key] = {version, now, std::move(listing)};
 }
 
 void SharedPlans::endAwait(const std::string& key) {

@@ -20,6 +20,7 @@
 #include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/timeouts.h"
+#include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
 
@@ -73,13 +74,14 @@ class SharedPlans {
   /// Returns the result of the last check, however old; null if there is none, or a new plan was written since.
   std::shared_ptr<const SharedPlan> last(const std::string& key) const;
   /// Version of the claims that the cache must reach before the plan is checked, and the time since which it is
-  /// awaited: less than three times planTtl. Callers hold checks().
+  /// awaited: less than three times planTtl, from the last page of a listing on. Callers hold checks().
   struct AwaitedVersion {
     uint64_t version = 0;
-    base::Clock::Steady since;
+    base::Clock::Steady since{};
+    std::optional<ClaimListing> listing{};  ///< set if the members are listed instead, as the cache is late
   };
   std::optional<AwaitedVersion> awaited(const std::string& key) const;
-  void await(const std::string& key, uint64_t version);
+  void await(const std::string& key, uint64_t version, std::optional<ClaimListing> listing = {});
   void endAwait(const std::string& key);
   /// Number that changes with forget(): the result of a check that began before is out of date.
   uint64_t generation() const { return generation_; }

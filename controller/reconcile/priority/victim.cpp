@@ -134,9 +134,17 @@ base::Result<bool> VictimSync::updateMembers(const std::string& key, const std::
     awaited = shared.awaited(key);
   }
   if (context_.stores.claims.version() < awaited->version) {
-    // Claims that do not change produce no event until the next bookmark. The list takes seconds in a large namespace.
-    if (context_.clock.now() - awaited->since < context_.timeouts.planVersionTimeout) return false;
-    if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
+    // Claims that do not change produce no event until the next bookmark. The list takes seconds in a large namespace,
+    // so each step reads one page.
+    auto& listing = awaited->listing;
+    if (!listing && context_.clock.now() - awaited->since < context_.timeouts.planVersionTimeout) return false;
+    if (!listing) listing.emplace(all);
+    const auto last = context_.writer.readPage(*listing, std::move(stop));
+    if (!last.ok()) return last.status();
+    if (!*last) {
+      shared.await(key, awaited->version, std::move(listing));
+      return false;
+    }
   }
   shared.endAwait(key);
   return true;

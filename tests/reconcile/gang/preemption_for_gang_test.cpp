@@ -477,6 +477,37 @@ TEST_F(CapacityForGangTest, V2_V4_V5_ALargeOnesMembersAreReadOnceForAllVictims) 
   driver.reset();
 }
 
+TEST_F(CapacityForGangTest, V2_ALargeOnesMembersAreListedPageByPage) {
+  for (int n = 3; n <= 5; ++n) {
+    const auto node = "n" + std::to_string(n);
+    world.addNode(node);
+    for (int c = 0; c < 2; ++c) world.addCard(node, c);
+  }
+  Names holders, members;
+  for (int i = 0; i < 10; ++i) holders.push_back("s" + std::to_string(i));
+  for (int i = 0; i < 8; ++i) members.push_back("m" + std::to_string(i));
+  fill(holders);
+  for (int i = 0; i < 600; ++i) world.addClaim("other" + std::to_string(i), "absent", {{"gpu", "1"}});
+  settle();
+  int turns = 0, first = 0, later = 0;
+  line.refuses = [&](const kube::HttpRequest& request) {
+    if (request.target.find("/namespaces/default/elasticgpuclaims?") == std::string::npos) return false;
+    if (request.target.find("fieldSelector=") == std::string::npos)
+      ++(request.target.find("continue=") == std::string::npos ? first : later);
+    else  // the state that the cache must reach is later than the last event of a claim
+      world.labelNamespace("default", R"({"turn":")" + std::to_string(++turns) + "\"}");
+    return false;
+  };
+  startOver(line);
+  for (const auto& name : members) member(name, "8");
+  driver->run();
+  EXPECT_EQ(in("Bound", members), members) << world.message("m0");
+  EXPECT_GE(first, 1);
+  EXPECT_EQ(later, first) << "each list is continued, by whichever victim";
+  TearDown();
+  driver.reset();
+}
+
 TEST_F(CapacityForGangTest, WhatIsReadAtOnceIsAsNewAsIfItWereReadOneByOne) {
   Names names;
   std::vector<cache::Store<cache::Claim>::Ptr> claims;

@@ -106,6 +106,24 @@ TEST(SharedPlans, AVersionIsAwaitedForLessThanThreeTimesPlanTtl) {
   EXPECT_FALSE(plans.awaited("k")) << "the state of that version is too old";
 }
 
+TEST(SharedPlans, EachPageOfAListingExtendsTheTime) {
+  base::ManualClock clock;
+  SharedPlans plans(clock, kDefaultTimeouts);
+  const std::vector claims{std::make_shared<const cache::Claim>()};
+  plans.await("k", 7);
+  clock.advance(2 * kDefaultTimeouts.planTtl);
+  ClaimListing listing(claims);
+  listing.continueToken = "second";
+  plans.await("k", 7, listing);
+  clock.advance(2 * kDefaultTimeouts.planTtl);
+  const auto awaited = plans.awaited("k");
+  ASSERT_TRUE(awaited && awaited->listing);
+  EXPECT_EQ(awaited->listing->continueToken, "second");
+  EXPECT_EQ(awaited->version, 7U);
+  clock.advance(kDefaultTimeouts.planTtl);
+  EXPECT_FALSE(plans.awaited("k"));
+}
+
 TEST(SharedPlans, BudgetsThatWereAskedForTheSameVictimsCountOn) {
   base::ManualClock clock;
   SharedPlans plans(clock, kDefaultTimeouts);
