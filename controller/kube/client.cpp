@@ -240,8 +240,9 @@ Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOption
     }
     anyPage = true;
     auto meta = decode(answer->body);
-    if (!meta || meta->continueToken.empty() || options.onePage) return meta;
+    if (!meta || meta->continueToken.empty()) return meta;
     if (meta->continueToken == next) return Status(Code::malformed, "the list's continue token repeats itself");
+    if (options.onePage) return meta;
     next = std::move(meta->continueToken);
   }
 }

@@ -361,6 +361,12 @@ TEST_F(ClientTest, RepeatedContinueTokenIsNoEndlessLoop) {
   for (int i = 0; i < 3; ++i) transport.reply(200, nodeList({}, "9", "same"));
   listNames({});
   EXPECT_EQ(listStatus.code(), Code::malformed);
+  transport.reply(200, nodeList({}, "9", "same"));
+  ListOptions options;
+  options.continueToken = "same";
+  options.onePage = true;
+  listNames(options);
+  EXPECT_EQ(listStatus.code(), Code::malformed);
 }
 
 TEST_F(ClientTest, CallReturnsAnyAnswerOf2xxRaw) {
