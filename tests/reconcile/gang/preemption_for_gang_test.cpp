@@ -58,6 +58,22 @@ class CapacityForGangTest : public ReconcileTest {
     for (const auto& name : names) claim(name, cls);
     for (const auto& name : names) ASSERT_EQ(phase(name), "Bound") << name;
   }
+  static Names numbered(const std::string& prefix, int count) {
+    Names names;
+    for (int i = 0; i < count; ++i) names.push_back(prefix + std::to_string(i));
+    return names;
+  }
+  /// Adds three nodes of two cards each, and creates a claim on each card of all five nodes. Returns the claims.
+  Names fillFiveNodes() {
+    for (int n = 3; n <= 5; ++n) {
+      const auto node = "n" + std::to_string(n);
+      world.addNode(node);
+      for (int c = 0; c < 2; ++c) world.addCard(node, c);
+    }
+    auto holders = numbered("s", 10);
+    fill(holders);
+    return holders;
+  }
   void member(const std::string& name, const std::string& size, const std::string& priority = "high",
               core::StringMap more = {}, const std::string& gang = "train") {
     more["elasticgpu.io/gang"] = gang;
@@ -448,15 +464,8 @@ TEST_F(CapacityForGangTest, CapacityElsewhereSparesThem) {
 }
 
 TEST_F(CapacityForGangTest, V2_V4_V5_ALargeOnesMembersAreReadOnceForAllVictims) {
-  for (int n = 3; n <= 5; ++n) {
-    const auto node = "n" + std::to_string(n);
-    world.addNode(node);
-    for (int c = 0; c < 2; ++c) world.addCard(node, c);
-  }
-  Names holders, members;
-  for (int i = 0; i < 10; ++i) holders.push_back("s" + std::to_string(i));
-  for (int i = 0; i < 8; ++i) members.push_back("m" + std::to_string(i));
-  fill(holders);
+  const auto holders = fillFiveNodes();
+  const auto members = numbered("m", 8);
   int reads = 0, lists = 0;
   line.refuses = [&](const kube::HttpRequest& request) {
     const auto of = request.target.find("/namespaces/default/elasticgpuclaims");
@@ -478,15 +487,8 @@ TEST_F(CapacityForGangTest, V2_V4_V5_ALargeOnesMembersAreReadOnceForAllVictims) 
 }
 
 TEST_F(CapacityForGangTest, V2_ALargeOnesMembersAreListedPageByPage) {
-  for (int n = 3; n <= 5; ++n) {
-    const auto node = "n" + std::to_string(n);
-    world.addNode(node);
-    for (int c = 0; c < 2; ++c) world.addCard(node, c);
-  }
-  Names holders, members;
-  for (int i = 0; i < 10; ++i) holders.push_back("s" + std::to_string(i));
-  for (int i = 0; i < 8; ++i) members.push_back("m" + std::to_string(i));
-  fill(holders);
+  fillFiveNodes();
+  const auto members = numbered("m", 8);
   for (int i = 0; i < 600; ++i) world.addClaim("other" + std::to_string(i), "absent", {{"gpu", "1"}});
   settle();
   int turns = 0, first = 0, later = 0;
